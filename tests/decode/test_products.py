@@ -155,32 +155,16 @@ def test_an_int8_product_is_its_formula(bias: bool, saturates: bool, monkeypatch
 
 
 @needs_int8
-def test_an_int8_row_is_the_same_whatever_stands_around_it() -> None:
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_int8_row_is_the_same_whatever_stands_around_it(keeps: bool) -> None:
     x, product = (
         numbers(320, 96).float(),
-        Int8(numbers(48, 96, seed=2).float(), numbers(48, seed=3).float(), keeps=True),
+        Int8(numbers(48, 96, seed=2).float(), numbers(48, seed=3).float(), keeps),
     )
     whole = product(x)
     for rows in (slice(0, 1), slice(3, 8), slice(100, 164)):
         assert torch.equal(product(x[rows]), whole[rows])
     assert torch.equal(product(x.view(4, 80, 96)), whole.view(4, 80, 48))
-
-
-@needs_int8
-@pytest.mark.parametrize("width", [16, 20, 24, 40, 48, 512])
-def test_a_few_int8_rows_keep_their_input(width: int) -> None:
-    x, w, b = numbers(4, width).float(), numbers(48, width, seed=2).float(), numbers(48, seed=3).float()
-    exact = rounding.exact_product(x, w, b)
-    size = exact.square().mean().sqrt()
-    product = Int8(w, b)
-    for y, rows in ((product(x), slice(0, 4)), (product(x[:1, None])[:, 0], slice(0, 1))):
-        assert (y - exact[rows]).abs().max() < 0.05 * size
-        if width % 16 == 0:  # its formula: the input in bfloat16, scale and result each rounded to that once
-            steps = w.double().abs().amax(1, keepdim=True) / rounding.INT8_LEVELS
-            levels = (w / (w.abs().amax(1, keepdim=True) / rounding.INT8_LEVELS)).round().double() * steps
-            said = rounding.exact_product(x[rows].bfloat16(), levels)
-            bound = rounding.product_bound(x[rows].bfloat16(), levels) + rounding.gamma(3, torch.bfloat16) * said.abs()
-            assert ((y - (said + b)).abs() <= bound + rounding.unit(torch.float32) * (said + b).abs()).all()
 
 
 @pytest.mark.parametrize(

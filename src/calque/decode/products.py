@@ -13,18 +13,7 @@ from calque.native.steps import Choosing
 
 SIGN = 128
 """The zero point: oneDNN's fast path reads numbers from 0 to 255, which are int8 numbers with the sign bit flipped."""
-FEW_ROWS, PADDED, VECTOR = 4, 5, 16
-
-
-@functools.cache
-def _no_weight_only() -> bool:
-    """Whether this torch lacks products of bfloat16 rows with int8 weights."""
-    try:
-        x, w = torch.ones(1, 16, dtype=torch.bfloat16), torch.ones(16, 16, dtype=torch.int8)
-        torch._weight_int8pack_mm(x, w, torch.ones(16, dtype=torch.bfloat16))
-    except (AttributeError, RuntimeError):
-        return True
-    return False
+PADDED = 5
 
 
 @functools.cache
@@ -112,13 +101,10 @@ class Int8(Product):
     """y_ij = r_i s_j sum_k X_ik Q_jk + b_j with X = round(x_i / r_i), Q = round(w_j / s_j), r_i = max|x_i| / 127, s_j likewise.
 
     Each row of the input has its own scale, and the sums are whole numbers: the result of a row does not depend on the other rows,
-    to the bit. Input and output are float32. Up to `FEW_ROWS` rows, reading the weights takes all the time: layers inside a model
-    then do not quantise the input, y_ij = s_j sum_k x_ik Q_jk in bfloat16.
+    or on their number, to the bit. Input and output are float32.
     """
 
     _zero: Tensor
-    _short_scale: Tensor
-    _plain: Tensor | None
 
     def __init__(self, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None, keeps: bool = False):
         weight = weight.detach().float()
@@ -129,16 +115,9 @@ class Int8(Product):
         # Half a weight is small enough for sums of 16 bits; its last bit, which halving loses, is a product of its own.
         parts = [(quantised >> 1, 2 * scale), (quantised & 1, scale)] if _saturates() else [(quantised, scale)]
         self._packed = [(torch.ops.onednn.qlinear_prepack(levels, None), step) for levels, step in parts]
-        # Logits rounded to bfloat16 would tie. Torch's kernel reads past rows that are no multiple of a vector long.
-        unfit = keeps or self.in_features % VECTOR or _no_weight_only()
-        self.register_buffer("_plain", None if unfit else quantised)
-        self.register_buffer("_short_scale", scale.to(torch.bfloat16))
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         flat = x.reshape(-1, x.shape[-1])
-        if self._plain is not None and len(flat) <= FEW_ROWS:
-            y: Tensor = torch._weight_int8pack_mm(flat.to(torch.bfloat16), self._plain, self._short_scale).float()
-            return self._finish(y, x)
         rows = len(flat)
         if spare := rows_to_spare(rows):
             flat = F.pad(flat, (0, 0, 0, spare))
@@ -147,9 +126,7 @@ class Int8(Product):
         y, *rest = (_int8_product(levels, packed, scale, self._zero) for packed, scale in self._packed)
         for more in rest:
             y.add_(more)
-        return self._finish(y.mul_(step)[:rows] if spare else y.mul_(step), x)
-
-    def _finish(self, y: Tensor, x: Tensor) -> Tensor:
+        y = y.mul_(step)[:rows]
         return (y if self.bias is None else y.add_(self.bias)).view(*x.shape[:-1], -1)
 
 
