@@ -38,7 +38,9 @@ def call(draw: random.Random, signature: Signature, side: str, depth: int) -> st
         many = draw.randint(2, 3) if parameter.kind.many else 1
         for _ in range(many):
             value = argument(draw, parameter.kind, side, depth)
-            if parameter.default is not REQUIRED and draw.random() < (0.8 if parameter.later else 0.5):
+            if parameter.default is not REQUIRED and draw.random() < (
+                0.8 if parameter.later or parameter.only else 0.5
+            ):
                 value = None  # arguments are about one another: the more are given, the fewer fit
             if value is not None and parameter.name in ("kernel", "heads", "kv_heads", "groups"):
                 value = "1"

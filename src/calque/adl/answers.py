@@ -11,7 +11,13 @@ OWN = "X424"
 
 
 def width_of(layer: LayerType, args: LayerArguments, site: Site) -> int:
-    """The width of the layer's output. Raises X423, and the `Fault` of arguments that do not fit."""
+    """The width of the layer's output. Raises X423, and the `Fault` of arguments that do not fit, or have no effect (C220)."""
+    for p in layer.signature().parameters:
+        if p.only is not None and getattr(args, p.name) != p.default:
+            other, values = p.only
+            found = getattr(args, other)
+            if found not in values:
+                raise Fault("C220", p.name, name=p.name, other=other, found=found, values=values)
     out: Any = layer.infer(args, site)
     if not isinstance(out, int) or isinstance(out, bool) or out < 1:
         raise wrong_result(layer, "infer", short(out), "a width, a whole number from 1")

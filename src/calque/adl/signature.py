@@ -122,6 +122,8 @@ SETTINGS: Mapping[str, tuple[int | float, Kind, str]] = {
 class Parameter:
     """One argument of a layer. `known_as` are its names in other notations, for the help of an error.
 
+    `only`: another argument, and the values of it with which this one has an effect; with others it keeps its default (C220).
+
     `later`: the layer gained the argument after texts without it had been stored. Canonical text has it only where it differs from
     its default, which is what the layer computed before, so that these texts keep their hashes.
     """
@@ -132,6 +134,7 @@ class Parameter:
     doc: str
     known_as: tuple[str, ...] = ()
     later: bool = False
+    only: tuple[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True)
@@ -154,11 +157,17 @@ class Signature:
 
 
 def arg(
-    kind: Kind, default: Default = REQUIRED, doc: str = "", *, known_as: tuple[str, ...] = (), later: bool = False
+    kind: Kind,
+    default: Default = REQUIRED,
+    doc: str = "",
+    *,
+    known_as: tuple[str, ...] = (),
+    later: bool = False,
+    only: tuple[str, tuple[str, ...]] | None = None,
 ) -> Any:
     """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name."""
     return dataclasses.field(
-        metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as, "later": later}
+        metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as, "later": later, "only": only}
     )
 
 

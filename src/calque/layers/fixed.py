@@ -47,11 +47,25 @@ class FixedArgs:
     )
     width: int = arg(Int(), Setting("d"), "width of the projected values of all heads together, and of W_o's output")
     form: str = arg(Word(choices=FORMS), "gauss", "what the weights are")
-    sigma: float = arg(Real(0.1, 100.0), 1.0, "gauss and conv: the deviation, in positions", known_as=("std",))
-    reach: int = arg(Int(0, 1023), 1, "conv: how far from a centre there are weights, in positions")
+    sigma: float = arg(
+        Real(0.1, 100.0),
+        1.0,
+        "gauss and conv: the deviation, in positions",
+        known_as=("std",),
+        only=("form", ("gauss", "conv")),
+    )
+    reach: int = arg(
+        Int(0, 1023), 1, "conv: how far from a centre there are weights, in positions", only=("form", ("conv",))
+    )
     project: bool = arg(Flag(), True, "project the values with W_v; otherwise they are the input")
     out: bool = arg(Flag(), True, "project the contexts with W_o")
-    renorm: bool = arg(Flag(), False, "make the weights that a position can use sum to one", later=True)
+    renorm: bool = arg(
+        Flag(),
+        False,
+        "make the weights that a position can use sum to one",
+        later=True,
+        only=("form", ("gauss", "conv")),
+    )
 
     @property
     def furthest(self) -> int:

@@ -37,7 +37,7 @@ class HardCodedSelfAttention(FixedAttention):
         Example("hc_self_att(-1, 0)", (DECODER,)),
         Example("hc_self_att(-1, 0, 2, width=6, out=no)"),
         Example("hc_self_att(1, -3, form=conv, project=no)"),
-        Example("hc_self_att(-1, 0, form=index, sigma=2.0)"),
+        Example("hc_self_att(-1, 0, form=index)"),
         Example("hc_self_att(0, sigma=0.4, project=no, width=6)"),
         Example("hc_self_att(-2, 1, renorm=yes)"),
     )

@@ -74,7 +74,7 @@ class LinearAttention(Layer):
         delta: bool = arg(Flag(), False, "the delta rule; not with `decay=channel`", known_as=("delta_rule",))
         feature: str = arg(Word(choices=("id", "silu", "elu")), "id", "what queries and keys pass through")
         rope: float | None = arg(Real(1.0, 1e9, optional=True), None, "base of rotary positions")
-        rank: int = arg(Int(), 16, "channel: the width between W_1 and W_2")
+        rank: int = arg(Int(), 16, "channel: the width between W_1 and W_2", only=("decay", ("channel",)))
         out: bool = arg(Flag(), True, "project the outputs with W_o")
 
         @property

@@ -85,7 +85,11 @@ class Recurrent(Layer):
         )
         bias: bool = arg(Flag(), True, "add b")
         forget: float = arg(
-            Real(-100.0, 100.0), 0.0, "lstm: a constant added to the forget gate", known_as=("forget_bias",)
+            Real(-100.0, 100.0),
+            0.0,
+            "lstm: a constant added to the forget gate",
+            known_as=("forget_bias",),
+            only=("cell", ("lstm",)),
         )
         start: SourceArg | None = arg(
             Point(optional=True, chain=False),

@@ -102,8 +102,20 @@ class SelfAttention(Layer):
         )
         qk_norm: bool = arg(Flag(), False, "normalise each head's queries and keys", later=True)
         relative: str = arg(Word(choices=FORMS), "none", "what scores gain from distances", later=True)
-        buckets: int = arg(Int(4, 1024), 32, "t5: buckets of distances, of both directions together", later=True)
-        reach: int = arg(Int(1, 4096), 128, "t5, shaw: distances from here on count as this one", later=True)
+        buckets: int = arg(
+            Int(4, 1024),
+            32,
+            "t5: buckets of distances, of both directions together",
+            later=True,
+            only=("relative", ("t5",)),
+        )
+        reach: int = arg(
+            Int(1, 4096),
+            128,
+            "t5, shaw: distances from here on count as this one",
+            later=True,
+            only=("relative", ("t5", "shaw")),
+        )
         talking: bool = arg(Flag(), False, "mix the heads before and after the softmax", later=True)
         window: int | None = arg(
             Int(0, 4096, optional=True),

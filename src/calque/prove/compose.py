@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
 from calque.adl.check import check
+from calque.adl.answers import width_of
 from calque.adl.declaration import LayerArguments, StateShape
 from calque.adl.program import prelude
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Kind, Parameter, Point, Real, Setting, SourceDefault, Word
@@ -156,6 +157,7 @@ class _Composer:
             drawn = {p.name: sources.get(p.name) or self.argument(p, width) for p in parameters}
             if any(isinstance(v, _Nothing) for v in drawn.values()):
                 return None
+            drawn.update({p.name: _ArgumentDraw(p.default) for p in parameters if _without_effect(p, drawn)})
             made = self.with_bodies(layer, {name: v.value for name, v in drawn.items()}, site)
             if made is None:
                 continue
@@ -179,7 +181,7 @@ class _Composer:
                 values[p.name] = tuple(BodyArg(w) for w in some) if p.kind.many else BodyArg(out)
             args = layer.Args(**{f.name: values[f.name.rstrip("_")] for f in fields(layer.Args)})
             try:
-                return values, args, layer.infer(args, site)
+                return values, args, width_of(layer, args, site)
             except Fault:
                 continue
         return None
@@ -286,6 +288,10 @@ class _ArgumentDraw:
 
 class _Nothing(_ArgumentDraw):
     """No value could be drawn."""
+
+
+def _without_effect(p: Parameter, drawn: dict[str, _ArgumentDraw]) -> bool:
+    return p.only is not None and drawn[p.only[0]].value not in p.only[1]
 
 
 def _values(kind: Kind, width: int) -> Sequence[int | float | str]:

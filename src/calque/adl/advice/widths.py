@@ -162,6 +162,17 @@ def removed(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield desk.page.without(*place)
 
 
+def other_form(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
+    """C220: choose a form that reads the argument where none is chosen, or remove the argument."""
+    place, other = desk.page.argument(span_of(fault).start), str(fault.fields["other"])
+    if place is None:
+        return
+    values = fault.fields["values"]
+    for value in values if isinstance(values, tuple) else ():
+        yield desk.page.with_argument(place[0], f"{other}={value}")
+    yield desk.page.without(*place)
+
+
 def even(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     """C305: the next odd width of a window."""
     at, kernel = span_of(fault), int(str(fault.fields["kernel"]))
@@ -231,6 +242,7 @@ RULES = {
     "C214": removed,
     "C216": removed,
     "C219": removed,
+    "C220": other_form,
     "C304": removed,
     "C305": even,
     "C402": nothing,
