@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
-from calque.adl.check import check
 from calque.adl.answers import width_of
+from calque.adl.check import check
 from calque.adl.declaration import LayerArguments, StateShape
 from calque.adl.program import prelude
 from calque.adl.signature import REQUIRED, Body, Flag, Int, Kind, Parameter, Point, Real, Setting, SourceDefault, Word
