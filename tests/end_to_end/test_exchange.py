@@ -27,6 +27,7 @@ def test_export_writes_a_folder_with_a_card_or_nothing(
     assert done.status == 0, done.err
     card = (tmp_path / "run-ctranslate2" / "README.md").read_text()
     assert "length_penalty=1.0" in card
+    assert "in Calque after 0 times the pieces of the source and 60 more" in card
     assert "mh_dot_self_att" in card
     assert "to fill in" in card
     again = calque("export", "run", "--to", "ctranslate2")

@@ -192,6 +192,21 @@ def test_a_connection_without_a_request_is_closed(run: Path, monkeypatch: pytest
         until(lambda: client.get("/health").status == 200)
 
 
+def test_a_client_that_takes_no_answer_is_left(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.serve.server.PATIENCE", 0.5)
+    with served([run]) as client, socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect((client.host, client.port))
+        sock.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+        until(lambda: client.log.getvalue().count("/openapi.json") > 10)
+        sock.settimeout(10)
+        time.sleep(2)
+        with contextlib.suppress(ConnectionError):
+            while sock.recv(65_536):
+                pass  # until it ends
+        assert client.log.getvalue().count("/openapi.json") < 2000
+
+
 def test_a_look_at_the_files_that_fails_ends_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
     plain = runs._stamp
@@ -323,6 +338,12 @@ def until(true: object, seconds: float = 20) -> None:
         time.sleep(0.01)
 
 
+def reached(client: Client) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((client.host, client.port), 10):
+        return True
+    return False
+
+
 def test_overload_is_refused_at_once_and_a_client_that_leaves_frees_its_place(run: Path) -> None:
     gate = Gate()
     with served([run], gate, queue=4, batch=1) as client, ThreadPoolExecutor(8) as crew:
@@ -346,8 +367,10 @@ def test_overload_is_refused_at_once_and_a_client_that_leaves_frees_its_place(ru
         last = crew.submit(client.translate, ["a", "b"])
         until(lambda: waiting(client) == 4)
         client.end()  # what was begun is answered
+        until(lambda: not reached(client))
         gate.free.set()
-        assert [one.result(30).status for one in [first, *others, last]] == [200] * 4
+        answers = [one.result(30) for one in [first, *others, last]]
+        assert [(one.status, one.headers["connection"]) for one in answers] == [(200, "close")] * 4
 
 
 def test_keys_and_rates(run: Path, tmp_path: Path) -> None:

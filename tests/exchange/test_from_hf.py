@@ -96,6 +96,23 @@ def test_text_gets_the_ids_that_their_tokenizer_gives(tmp_path: Path) -> None:
         assert [source.rows[i] for i in [*ids, 2]] == tokenizer(text).input_ids
 
 
+@pytest.mark.parametrize("name", ["marian", "m2m_100"])
+def test_an_absent_key_has_the_value_that_transformers_assumes(name: str, tmp_path: Path) -> None:
+    kind, settings, asked = CASES[name]
+    build(kind, tmp_path, **settings)
+    file = tmp_path / "config.json"
+    named = json.loads(file.read_text())
+    assumed = transformers.AutoConfig.for_model(kind)
+    keys = ("activation_function", "attention_dropout", "activation_dropout", "dropout", "scale_embedding")
+    file.write_text(json.dumps({**named, **{key: getattr(assumed, key) for key in keys}}))
+    as_named = open_hf(tmp_path, asked)[0]
+    file.write_text(json.dumps({key: value for key, value in named.items() if key not in keys}))
+    assert open_hf(tmp_path, asked)[0].checked.text == as_named.checked.text
+    file.write_text(json.dumps({**named, "scale_embedding": "no"}))
+    with pytest.raises(CalqueError, match="X522"):
+        open_hf(tmp_path, asked)
+
+
 def test_a_tensor_that_nobody_uses_is_an_error(tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 

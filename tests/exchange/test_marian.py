@@ -304,8 +304,10 @@ def test_what_cannot_be_read_is_an_error_and_leaves_nothing(tmp_path: Path) -> N
     fails("X521")
     (folder / "a.npz").write_bytes(b"PK no archive")
     fails("X517")
-    (folder / "decoder.yml").write_text("models: [b.npz]\nvocabs: [both.spm]\n")
-    fails("X510")
+    for text in ("models: [b.npz]", "models: b.npz", "models: [a.npz]\nvocabs: [other.spm]"):
+        save(folder, config, network.at.used)
+        (folder / "decoder.yml").write_text(text)
+        fails("X521")
     (folder / "decoder.yml").write_text("models: [a.npz\n")
     fails("X517")
     (folder / "decoder.yml").unlink()

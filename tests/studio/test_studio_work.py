@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -207,7 +208,8 @@ def test_a_text_trains_stops_goes_on_and_translates(client: TestClient) -> None:
     again = client.post("/api/play", json={"text": TEXT, "seconds": 12})
     assert again.json()["error"]["code"] == "K444"
     waited(client, job, lambda events: "validation" in kinds(events), 120)
-    client.post(f"/api/jobs/{job}/stop")
+    for _ in range(2):  # by two pages
+        client.post(f"/api/jobs/{job}/stop")
     report = waited(client, job, lambda events: "stopped" in kinds(events), 60)
     stopped = report["events"][-1]
     assert stopped["update"] > 0
@@ -225,6 +227,16 @@ def test_a_text_trains_stops_goes_on_and_translates(client: TestClient) -> None:
         found = client.post("/api/translate", params={"run": name}, json={"sentence": "The train arrives."}).json()
         assert found["hypotheses"]
         assert found["attention"]
+
+
+def test_who_stops_a_training_again_does_not_keep_it_from_saving_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    process = SimpleNamespace(poll=lambda: None, send_signal=sent.append)
+    job = Job("play-1", "play")
+    monkeypatch.setattr(job, "_process", process)
+    job.stop()
+    job.stop()
+    assert sent == [signal.SIGINT]
 
 
 def test_a_kept_folder_with_older_trainings_gets_new_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,8 @@ def _ctranslate2_usage(exported: Exported) -> str:
             'With these options CTranslate2 searches as Calque does with `stop = "full"`; `return_end_token` makes the end symbol '
             "count as a word."
         )
+    longest = f"{decode.max_length_factor:g} times the pieces of the source and {decode.max_length_offset} more"
+    how += f" A translation ends after 256 pieces (`max_decoding_length`), in Calque after {longest}."
     return "\n".join(
         (
             "```python",

@@ -17,7 +17,7 @@ from calque.exchange.hf_folder import Tensors
 from calque.exchange.hf_vocabulary import Words
 from calque.exchange.imported import Filling, Matrices, assemble, definition, kinds_of, residual
 from calque.exchange.network import FEED, SELF, SOURCE, Block, Side, alternate
-from calque.exchange.settings import DROPOUT, SIZE, TEXT, check_values
+from calque.exchange.settings import DROPOUT, FLAG, SIZE, TEXT, check_values
 from calque.ground.diagnostics import Place, error
 from calque.layers.pos import sinusoids
 from calque.layers.registry import builtin
@@ -36,8 +36,11 @@ _VALUES = {
     "activation_function": TEXT,
     **{f"{side}_{what}": SIZE for side in ("encoder", "decoder") for what in ("layers", "attention_heads", "ffn_dim")},
     **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), DROPOUT),
+    "scale_embedding": FLAG,
 }
 """What values in config.json have to be."""
+_ASSUMED = {"m2m_100": {"activation_function": "relu", "attention_dropout": 0.1, "scale_embedding": True}}
+"""What transformers assumes of a type where a key is absent, and not of the others."""
 CLOSE = 2e-3
 """Between a table of positions and its formula: the tables of some files are in 16 bits."""
 
@@ -131,7 +134,7 @@ def knows(layer: str, argument: str) -> bool:
 
 def _front(config: Config, tensors: Tensors, side: str, kind: ModelType, place: Place) -> list[str]:
     """Scale, positions, the norm behind them, dropout."""
-    p, scaled = config.get("dropout", 0.0), bool(config.get("scale_embedding"))
+    p, scaled = config["dropout"], config["scale_embedding"]
     if kind.positions == "from two":
         if not knows("pos", "start"):
             raise error("X512", place, key="model_type", found=config["model_type"], expected="positions from 0")
@@ -203,4 +206,5 @@ Reader = Callable[[Config, Tensors, tuple[Words, Words], Place], Model]
 def read_config(folder: Path, config: dict[str, Any]) -> Config:
     """config.json with the values that transformers assumes where a key is absent."""
     assumed = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0, "activation_function": "gelu"}
+    assumed |= {"scale_embedding": False} | _ASSUMED.get(config.get("model_type", ""), {})
     return {**assumed, **{key: value for key, value in config.items() if value is not None}}

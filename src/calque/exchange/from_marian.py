@@ -57,7 +57,7 @@ _SEARCH = {"beam-size": SEARCH["beam"], "normalize": SEARCH["alpha"]}
 
 
 class MarianFolder:
-    """A folder with a model: its settings, its tensors, and the words of both sides. Raises X510, X512, X517, X518, X521, X522."""
+    """A folder with a model: its settings, its tensors, and the words of both sides. Raises X512, X517, X518, X521, X522."""
 
     def __init__(self, folder: Path, asked: Languages):
         self.folder = folder
@@ -70,7 +70,7 @@ class MarianFolder:
         self.words = self._words(asked)
 
     def _words(self, asked: Languages) -> tuple[Words, Words]:
-        names = [str(name) for name in self.decoder.get("vocabs") or _vocabularies(self.folder)]
+        names = _named(self.decoder.get("vocabs")) or _vocabularies(self.folder)
         if len(names) not in (1, 2):
             raise error(
                 "X521", Place(str(self.folder)), what="one or two vocabularies", found=", ".join(names) or "none"
@@ -109,14 +109,26 @@ _SIDES = ("source", "target")
 
 def _one(folder: Path, named: Any, what: str) -> str:
     """The file of a list in decoder.yml, or the only file of weights. Raises X521."""
-    names = [str(name) for name in named or ()]
+    names = _named(named)
     if not names:
         names = sorted(
             path.name for path in folder.glob("*.npz") if not path.name.endswith((".optimizer.npz", ".orig.npz"))
         )
     if len(names) != 1:
         raise error("X521", Place(str(folder)), what="one .npz file", found=", ".join(names) or "none")
-    return names[0]
+    return _present(folder, names[0])
+
+
+def _named(value: Any) -> list[str]:
+    """The files of a key in decoder.yml: a list of names, or one name."""
+    return [str(name) for name in (value if isinstance(value, list) else [value]) if name]
+
+
+def _present(folder: Path, name: str) -> str:
+    """The name of a file that is there. Raises X521."""
+    if not (folder / name).is_file():
+        raise error("X521", Place(str(folder)), what=f"`{name}`", found="none")
+    return name
 
 
 def _search(decoder: Config, place: Place) -> dict[str, Any]:
@@ -136,11 +148,9 @@ def _vocabularies(folder: Path) -> list[str]:
 def _word_list(folder: Path, name: str, side: str) -> PieceList:
     """The words of a vocabulary, with the model of sentencepiece that cuts text into them, if there is one.
 
-    Raises X510, X517, X522.
+    Raises X517, X521, X522.
     """
-    path = folder / name
-    if not path.is_file():
-        raise error("X510", Place(str(folder)), name=name)
+    path = folder / _present(folder, name)
     if name.endswith(".spm"):
         model = read_pieces(folder, name)
         processor = SentencePieceProcessor(model_proto=model)

@@ -49,10 +49,8 @@ def _yaml(content: bytes, place: Place) -> dict[str, Any]:
 
 
 def read_npz(path: Path) -> tuple[Mapping[str, Any], Tensors]:
-    """The settings inside a file, and its tensors in float32. Raises X510, X517, X521."""
+    """The settings inside a file, and its tensors in float32. Raises X517, X521."""
     place = Place(str(path))
-    if not path.is_file():
-        raise error("X510", Place(str(path.parent)), name=path.name)
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

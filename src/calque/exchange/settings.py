@@ -32,6 +32,7 @@ def real(low: float, high: float) -> Kind:
 
 SIZE = integer(1)
 DROPOUT = Kind("a number from 0 and below 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
+FLAG = Kind("true or false", lambda value: type(value) is bool)
 TEXT = Kind("a text", lambda value: isinstance(value, str))
 SEARCH = {"beam": integer(1, 1000), "alpha": real(0, 10)}
 """The settings of a search that an imported run gets."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import HANDLED_SIGNALS
 
@@ -129,16 +130,19 @@ class _Server(uvicorn.Server):
 
 
 class _Protocol(H11Protocol):
-    """HTTP whose answer to what is no HTTP is JSON too, and whose connections do not wait for a request for ever."""
+    """HTTP whose answer to what is no HTTP is JSON too, and whose connections wait for no client for ever."""
 
     _late: asyncio.TimerHandle | None = None
     """closes the connection if the head of its next request has not come by then"""
+    _unread: asyncio.TimerHandle | None = None
+    """closes the connection if its client has not taken what was written by then"""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         if len(self.connections) > _most_connections():
             transport.abort()
             return
+        transport.set_write_buffer_limits(0)  # what the system does not take at once pauses
         self._late = self.loop.call_later(PATIENCE, transport.close)
 
     def data_received(self, data: bytes) -> None:
@@ -150,12 +154,31 @@ class _Protocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(PATIENCE, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._taken()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.cycle is not None and not self.cycle.response_started:  # so that its client asks elsewhere
+            self.cycle.default_headers = [*self.cycle.default_headers, CLOSE_HEADER]
 
     def _in_time(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+    def _taken(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def send_400_response(self, msg: str) -> None:
         if self.cycle is not None:  # a body that breaks off: its request has no answer any more

@@ -30,6 +30,7 @@ class Job:
         self.events: list[dict[str, object]] = []
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._stopping = False
 
     def start(self, asked: Mapping[str, object]) -> None:
         """Starts the process. It ends when the studio ends, in whatever way: its standard input is then closed."""
@@ -42,7 +43,7 @@ class Job:
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C at the terminal is for the studio, which then ends its processes
         )
-        self._process = process
+        self._process, self._stopping = process, False
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(asked) + "\n")
@@ -62,9 +63,10 @@ class Job:
             return {"job": self.key, "running": running, "events": self.events[max(0, after) :]}
 
     def stop(self) -> None:
-        """Asks the process to stop: a training keeps its state, a proof ends at once."""
-        process = self._process
-        if process is not None and process.poll() is None:
+        """Asks the process to stop, once: a training keeps its state, a proof ends at once."""
+        with self._lock:
+            process, stopping, self._stopping = self._process, self._stopping, True
+        if not stopping and process is not None and process.poll() is None:
             process.send_signal(signal.SIGINT if self.kind == "play" else signal.SIGKILL)
 
     def end(self) -> None:
