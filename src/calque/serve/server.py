@@ -135,7 +135,7 @@ class _Protocol(H11Protocol):
     _late: asyncio.TimerHandle | None = None
     """closes the connection if the head of its next request has not come by then"""
     _unread: asyncio.TimerHandle | None = None
-    """closes the connection if its client has not taken what was written by then"""
+    """closes the connection if its client has taken nothing of what was written by then"""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
@@ -159,7 +159,17 @@ class _Protocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._unread = self.loop.call_later(PATIENCE, self.transport.abort)
+        self._wait()
+
+    def _wait(self) -> None:
+        self._unread = self.loop.call_later(PATIENCE, self._look, self.transport.get_write_buffer_size())
+
+    def _look(self, left: int) -> None:
+        """Leaves a client that has taken nothing of what was left; a slow one may go on."""
+        if self.transport.get_write_buffer_size() < left:
+            self._wait()
+        else:
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()
