@@ -11,17 +11,21 @@ OWN = "X424"
 
 
 def width_of(layer: LayerType, args: LayerArguments, site: Site) -> int:
-    """The width of the layer's output. Raises X423, and the `Fault` of arguments that do not fit, or have no effect (C220)."""
+    """The width of the layer's output. Raises X423, and the `Fault` of arguments that do not fit."""
+    out: Any = layer.infer(args, site)
+    if not isinstance(out, int) or isinstance(out, bool) or out < 1:
+        raise wrong_result(layer, "infer", short(out), "a width, a whole number from 1")
+    return out
+
+
+def effective(layer: LayerType, args: LayerArguments) -> None:
+    """Raises the `Fault` C220 of an argument that has no effect, and is not its default."""
     for p in layer.signature().parameters:
         if p.only is not None and getattr(args, p.name) != p.default:
             other, values = p.only
             found = getattr(args, other)
             if found not in values:
                 raise Fault("C220", p.name, name=p.name, other=other, found=found, values=values)
-    out: Any = layer.infer(args, site)
-    if not isinstance(out, int) or isinstance(out, bool) or out < 1:
-        raise wrong_result(layer, "infer", short(out), "a width, a whole number from 1")
-    return out
 
 
 def cost_of(layer: LayerType, args: LayerArguments, site: Site) -> Cost:

@@ -35,15 +35,18 @@ class CheckedDefinition:
 
 
 @no_collection()
-def check(text: Text, library: Library, reader: Reader = parse_some, advice: bool = True) -> CheckedDefinition:
+def check(
+    text: Text, library: Library, reader: Reader = parse_some, advice: bool = True, stored: bool = False
+) -> CheckedDefinition:
     """The checked tree of a definition. Raises all errors together, each with an edit that corrects it where one is known.
 
-    Without `advice` no edits are tried, which takes most of the time of a text with errors.
+    Without `advice` no edits are tried, which takes most of the time of a text with errors. `stored`: the text is that of a
+    model, and may be older than the rule that arguments have an effect.
     """
     signatures = {name: layer.signature() for name, layer in library.items()}
 
     def attempt(text: Text, trial: bool = False) -> _Attempt:
-        return _attempt(text, library, signatures, reader, trial)
+        return _attempt(text, library, signatures, reader, trial, stored)
 
     first = attempt(text)
     checked = first.checked
@@ -66,11 +69,11 @@ class _Attempt(NamedTuple):
 
 
 def _attempt(
-    text: Text, library: Library, signatures: Mapping[str, Signature], reader: Reader, trial: bool
+    text: Text, library: Library, signatures: Mapping[str, Signature], reader: Reader, trial: bool, stored: bool
 ) -> _Attempt:
     """Checks a text once. Raises where it is too large. A `trial` has a lower limit and does not look for similar names."""
     program = expand(text, signatures, reader, similar=not trial)
-    walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES, similar=not trial)
+    walk = Walk(library, program.faults, MAX_NODES // 3 if trial else MAX_NODES, not trial, stored)
     encoder, decoder = walk.sides(program.encoder, program.decoder, program.width)
     faults = _distinct(walk.faults)[:MAX_FAULTS]
     work = 50 + program.work + 2 * walk.nodes + 3 * len(faults)

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import fields
 
-from calque.adl.answers import cost_of, refused, width_of
+from calque.adl.answers import cost_of, effective, refused, width_of
 from calque.adl.call_faults import CallReporter
 from calque.adl.core import HOLE, Call, CallChain, CoreSource, chains_in, known_parts, numbers_in
 from calque.adl.declaration import (
@@ -30,10 +30,12 @@ Items = dict[str, Node | CheckedChain]
 
 
 class Walk:
-    """Checks both sides of a program. `max_nodes` is the largest number of layers, all copies counted."""
+    """Checks both sides of a program. `max_nodes` is the largest number of layers, all copies counted; `stored`: see `check`."""
 
-    def __init__(self, library: Library, faults: list[Diagnostic], max_nodes: int, similar: bool = True):
-        self.library, self.faults = library, faults
+    def __init__(
+        self, library: Library, faults: list[Diagnostic], max_nodes: int, similar: bool = True, stored: bool = False
+    ):
+        self.library, self.faults, self.stored = library, faults, stored
         self.report = CallReporter(faults, similar)
         self.points = EncoderPoints(self.report)
         self.nodes, self.max_nodes = 0, max_nodes
@@ -176,6 +178,8 @@ class Walk:
             return None
         args = _args(layer, values)
         try:
+            if not self.stored:
+                effective(layer, args)
             out = width_of(layer, args, site)
         except Fault as fault:
             code, fields = refused(call.name, fault)

@@ -8,7 +8,6 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 
-from calque.adl.answers import width_of
 from calque.adl.check import check
 from calque.adl.declaration import LayerArguments, StateShape
 from calque.adl.program import prelude
@@ -181,7 +180,7 @@ class _Composer:
                 values[p.name] = tuple(BodyArg(w) for w in some) if p.kind.many else BodyArg(out)
             args = layer.Args(**{f.name: values[f.name.rstrip("_")] for f in fields(layer.Args)})
             try:
-                return values, args, width_of(layer, args, site)
+                return values, args, layer.infer(args, site)
             except Fault:
                 continue
         return None

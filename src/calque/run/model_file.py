@@ -148,7 +148,7 @@ def load_model(
         raise error("K101", Place(str(folder)), name=EXPERIMENT)
     registry = registry or builtin()
     stored = Text(f"{folder / MODEL}.json", meta["architecture"])
-    checked = check(stored, registry)
+    checked = check(stored, registry, stored=True)
     if checked.hash != meta["architecture_hash"] and not kept(stored, checked.text):
         raise error("K107", Place(str(folder)), expected=meta["architecture_hash"], found=checked.hash)
     with torch.random.fork_rng(devices=[]), _NotDrawn():
