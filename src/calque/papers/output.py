@@ -160,7 +160,7 @@ class OutputFolder:
     def attends(self, cell: TableCell) -> bool:
         """Whether a trained cell has a layer that aligns."""
         registry = registry_of_run(self.run(cell))
-        checked = check(read_text(str(self.run(cell) / ARCHITECTURE), "X402", "X403"), registry)
+        checked = check(read_text(str(self.run(cell) / ARCHITECTURE), "X402", "X403"), registry, stored=True)
         return any(issubclass(registry[node.name], SourceAttention) for node in checked.decoder.nodes())
 
     def load(self, cells: Sequence[TableCell], row: Row) -> Run:

@@ -51,7 +51,7 @@ def unfinished_run(run: Path, out: Path, registry: Registry) -> int | None:
     if not checkpoints.held:
         return None
     update = checkpoints.held[-1].update
-    checked = check(read_text(run / ARCHITECTURE, "X402", "X403"), registry)
+    checked = check(read_text(run / ARCHITECTURE, "X402", "X403"), registry, stored=True)
     corpus = open_corpus(run / CORPUS)
     model = Model(checked, shape_of(experiment, corpus), registry)
     start_run(out, experiment, checked, corpus.codecs)

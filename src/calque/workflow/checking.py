@@ -48,13 +48,13 @@ def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bo
     """
     file = experiment_file(name)
     if file is None:
-        return _checked(subject(name), settings, dialect)
+        return _checked(subject(name), settings, dialect, Path(name).is_dir())
     keys, own = split_settings(settings)
     read = ReadExperiment(file, keys)
     faults, found = list(read.faults), None
     if read.doubtful.isdisjoint(ARCHITECTURE) and NO_ARCHITECTURE.isdisjoint(fault.code for fault in faults):
         try:
-            found = _checked(subject_of(read.experiment), own, dialect)
+            found = _checked(subject_of(read.experiment), own, dialect, Path(name).is_dir())
         except CalqueError as e:
             faults += read.shown(e.diagnostics)
     if corpus and not Path(name).is_dir():
@@ -64,9 +64,9 @@ def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bo
     return replace(found, definition=replace(found.definition, warnings=tuple(read.shown(found.definition.warnings))))
 
 
-def _checked(named: DefinitionSubject, settings: tuple[str, ...], dialect: str) -> CheckedSubject:
+def _checked(named: DefinitionSubject, settings: tuple[str, ...], dialect: str, stored: bool) -> CheckedSubject:
     read = reader(named.dialect or dialect, parse_settings(settings))
-    return CheckedSubject(named, read, check(named.text, named.library, read))
+    return CheckedSubject(named, read, check(named.text, named.library, read, stored=stored))
 
 
 def _foreseen_of(read: ReadExperiment, found: CheckedSubject | None) -> list[Diagnostic]:
