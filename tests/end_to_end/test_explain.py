@@ -20,6 +20,7 @@ def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
     assert calque("fit", tmp_path / "a.adl", "--params-of", 1, "--setting", "p").status == 2
     assert calque("fit", tmp_path / "a.adl", "--params-of", "200_000", "--setting", "n").out == "n=7\n"
     assert calque("fit", tmp_path / "a.adl", "--params-of", "0.2M", "--setting", "n").out == "n=7\n"
+    assert calque("fit", tmp_path / "a.adl", "--params-of", "1.5").status == 2
     done = calque("fit", tmp_path / "a.adl", "--params-of", tmp_path / "a.adl", "--setting", "heads")
     assert (done.status, done.out) == (0, "heads=1\n"), done.err
     assert "(+0.00%)" in done.err

@@ -1,4 +1,7 @@
-"""What the methods of a layer return when a definition is checked. Those of a plugin's layer may return anything."""
+"""What a layer answers when a definition is checked: whether its arguments have an effect, its width, its cost.
+
+The methods of a plugin's layer may return anything.
+"""
 
 import re
 from typing import Any, cast

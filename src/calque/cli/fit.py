@@ -45,7 +45,7 @@ def fit(
     from calque.workflow.definitions import named_subject, split_settings
 
     shape = from_options(around, sizes)
-    written = re.fullmatch(r"([0-9]+(?:_[0-9]+)*|[0-9]+\.[0-9]+)([kMG]?)", params_of)
+    written = re.fullmatch(r"([0-9]+(?:_[0-9]+)*(?=[kMG]?$)|[0-9]+\.[0-9]+(?=[kMG]))([kMG]?)", params_of)
     if written:
         target = round(Decimal(written[1]) * THOUSANDS[written[2]])
     else:
