@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import Outcome, Run
 
-from calque.experiment import load
+from calque.experiment import DataSettings, load
 from calque.run.model_file import load_model
 from calque.workflow.new import new_experiment
 from calque.workflow.new.choices import (
@@ -26,6 +26,7 @@ from calque.workflow.new.choices import (
 )
 from calque.workflow.new.pace import text_of, weights
 from calque.workflow.new.survey import FEW, correlation, sample_of
+from calque.workflow.validation import tokenisation
 
 Pair = tuple[str, str]
 
@@ -287,6 +288,23 @@ def test_validation_text_the_wrong_way_round_is_reported(calque: Run, tmp_path: 
     pairs, valid = sentences(300), write(tmp_path, sentences(50, 4), "valid")
     assert warned(calque, tmp_path / "right", pairs, "--valid", *valid) == set()
     assert warned(calque, tmp_path / "wrong", pairs, "--valid", *valid[::-1]) == {"D133"}
+
+
+def test_a_side_without_spaces_is_measured_and_scored_by_characters(calque: Run, tmp_path: Path) -> None:
+    """As Japanese: a line is one word, which no other line has."""
+    draw = random.Random(5)
+    signs = [chr(code) for code in range(0x4E00, 0x4E40)]
+    pairs = []
+    for number in range(400):
+        spoken = [draw.randrange(len(signs)) for _ in range(8)]
+        pairs.append((" ".join(f"un{k}" for k in [number, *spoken]), "".join(signs[k] for k in spoken) + "。"))
+    train = write(tmp_path, pairs)
+    done = calque("new", tmp_path / "first", "--train", *train, "--no-measure")
+    assert "9.0 words a source, 9.0 characters a target" in proposed(done)["corpus"]
+    valid = write(tmp_path, [pair[::-1] for pair in pairs[::3]], "valid")
+    assert codes(calque("new", tmp_path / "second", "--train", *train, "--valid", *valid, "--no-measure")) >= {"D133"}
+    for split, score in ((DataSettings(), "char"), (DataSettings(subwords="words"), "none")):
+        assert tokenisation(split, [target for _, target in pairs]) == score
 
 
 def test_paragraphs_on_a_line_are_reported(calque: Run, tmp_path: Path) -> None:

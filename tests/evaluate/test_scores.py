@@ -3,23 +3,32 @@
 import gzip
 import logging
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 import sacrebleu
+from click.testing import CliRunner
 from sacrebleu.metrics.ter import TER
 
-from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, ter
+from calque.cli import root
+from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, ter, tokeniser_for
 from calque.evaluate.meteor_metric import Lists, MeteorSettings
-from calque.ground.diagnostics import CalqueError
+from calque.evaluate.scores import BY_SPACES
+from calque.ground.diagnostics import CalqueError, Diagnostic
 
 HYPOTHESES = ["The cat sat on the mat.", "It's 3.5 km – far", "", "Ein Hund , sagt man .", "a b c d e f"]
 REFERENCES = ["the cat sat on a mat.", "It is 3.5 km: far", "not empty", "Ein Hund, sagt er.", "a b c e d f"]
 
 
-@pytest.mark.parametrize("tokenize", TOKENISERS)
+BUILT_IN = [name for name in TOKENISERS if name in (*BY_SPACES, "zh", "char")]
+"""Tokenisations without further packages or models."""
+
+
+@pytest.mark.parametrize("tokenize", BUILT_IN)
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_bleu_is_sacrebleus(tokenize: str, lowercase: bool) -> None:
     ours = bleu(HYPOTHESES, REFERENCES, tokenize=tokenize, lowercase=lowercase)
@@ -39,7 +48,7 @@ def test_bleu_is_sacrebleus(tokenize: str, lowercase: bool) -> None:
 
 
 def test_settings_change_the_score() -> None:
-    assert len({bleu(HYPOTHESES, REFERENCES, tokenize=t).value for t in TOKENISERS}) == 3
+    assert len({bleu(HYPOTHESES, REFERENCES, tokenize=t).value for t in BUILT_IN}) == 4
     for score in (bleu, chrf, ter):
         assert score(HYPOTHESES, REFERENCES).value != score(HYPOTHESES, REFERENCES, lowercase=True).value
 
@@ -51,6 +60,70 @@ def test_chrf_and_ter_are_sacrebleus() -> None:
     assert (ours.value, ours.detail["edits"]) == (theirs.score, theirs.num_edits)
     assert "case:mixed" in ours.signature
     assert "case:lc" in ter(HYPOTHESES, REFERENCES, lowercase=True).signature
+
+
+JAPANESE = ["彼らはついにそれが真実だと認めた。", "彼は水泳が得意ではなかった。"]
+NEARLY = ["彼らはそれが真実だと認めた。", "彼は水泳が得意だった。"]
+
+
+def test_text_without_spaces_is_scored_by_characters() -> None:
+    assert bleu(JAPANESE, JAPANESE).value == 0 < bleu(NEARLY, JAPANESE, tokenize="char").value
+    assert bleu(JAPANESE, JAPANESE, tokenize="char").value == pytest.approx(100)
+    edits, theirs = (
+        ter(NEARLY, JAPANESE, tokenize="char"),
+        TER(normalized=True, asian_support=True, case_sensitive=True),
+    )
+    assert edits.value == theirs.corpus_score(NEARLY, [JAPANESE]).score
+    assert edits.detail["reference_length"] > ter(NEARLY, JAPANESE).detail["reference_length"] == len(JAPANESE)
+    assert "asian:yes" in edits.signature
+    assert "asian:no" in ter(NEARLY, JAPANESE).signature
+    assert [s.name for s in evaluate(NEARLY, JAPANESE, ("ter",), tokenize="zh")] == ["TER"]
+    assert evaluate(NEARLY, JAPANESE, ("ter",), tokenize="zh")[0].value == edits.value
+
+
+def test_the_tokenisation_suits_the_script() -> None:
+    assert tokeniser_for(JAPANESE) == tokeniser_for(["ฉันไม่รู้จักเขาเลย", "他们终于承认了。", *JAPANESE]) == "char"
+    assert (
+        tokeniser_for(["彼 ら は つい に それ が 真実 だ と 認め た 。"])
+        == tokeniser_for(["그는 수영을 좋아하지 않았다."])
+        == "13a"
+    )
+    assert tokeniser_for(REFERENCES) == tokeniser_for([]) == tokeniser_for(["1 2 3", ""]) == "13a"
+    # A name in another script does not decide.
+    assert tokeniser_for(["The word 真実 stands here among others.", "Donaudampfschifffahrtsgesellschaft"]) == "13a"
+
+
+@pytest.mark.parametrize(
+    ("metric", "tokenize", "warned"), [("bleu", "13a", 1), ("ter", "none", 1), ("bleu", "char", 0), ("chrf", "13a", 0)]
+)
+def test_whole_lines_as_words_are_reported(tmp_path: Path, metric: str, tokenize: str, warned: int) -> None:
+    file = tmp_path / "ja"
+    file.write_text("\n".join(JAPANESE) + "\n", encoding="utf-8")
+    found: list[Diagnostic] = []
+    evaluate_files(file, file, (metric,), tokenize=tokenize, warn=found.append)
+    assert [d.code for d in found] == ["D505"] * warned
+    for command in (["evaluate", file, file], ["compare", file, file, "--references", file]):
+        done = CliRunner().invoke(root, [*map(str, command), "--metric", metric, "--tokenize", tokenize])
+        assert done.exit_code == 0
+        assert done.stderr.count("D505") == warned
+
+
+def test_tokenisers_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
+
+    def no_network(url: str, path: str) -> None:
+        raise URLError("no route to host")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", no_network)
+    for tokenize, code, said in (
+        ("ja-mecab", "X323", "sacrebleu[ja]"),
+        ("flores200", "X324", "cannot be fetched: no route to host"),
+    ):
+        with pytest.raises(CalqueError, match=re.escape(said)) as caught:
+            bleu(JAPANESE, JAPANESE, tokenize=tokenize)
+        assert [d.code for d in caught.value.diagnostics] == [code]
+        assert caught.value.exit_code == 2
 
 
 def test_bleu_by_hand() -> None:

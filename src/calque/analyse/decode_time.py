@@ -8,7 +8,7 @@ import numpy as np
 
 from calque.analyse.canvas import Panels, lines_of
 from calque.analyse.drawn import Cell, DrawnFigure, Table
-from calque.analyse.lengths import buckets, words
+from calque.analyse.lengths import buckets, ruler
 from calque.analyse.runs import spread_over
 from calque.train.precision import processor
 
@@ -29,7 +29,8 @@ def decode_times(
     The systems take turns, sentence by sentence, so that other work of the machine affects all of them alike. Each translates one
     sentence first, which does not count.
     """
-    parts = buckets([words(line) for line in sources], count, equal)
+    sizes = list(map(ruler(sources), sources))
+    parts = buckets(sizes, count, equal)
     chosen = [[part[k] for k in spread_over(len(part), per_bucket)] for part in parts]
     rows: list[tuple[Cell, ...]] = []
     with processor(1):
@@ -37,17 +38,17 @@ def decode_times(
             translate(sources[chosen[0][0]])
         for part in chosen:
             taken: dict[str, list[float]] = {name: [] for name in systems}
-            written: dict[str, list[int]] = {name: [] for name in systems}
+            written: dict[str, list[str]] = {name: [] for name in systems}
             for i in part:
                 for name, translate in systems.items():
                     began = clock()
                     translation = translate(sources[i])
                     taken[name].append(clock() - began)
-                    written[name].append(words(translation))
-            lengths = [words(sources[i]) for i in part]
+                    written[name].append(translation)
+            lengths = [sizes[i] for i in part]
             for name in systems:
                 spread = statistics.stdev(taken[name]) if len(part) > 1 else None
-                mean, out = statistics.mean(taken[name]), statistics.mean(written[name])
+                mean, out = statistics.mean(taken[name]), statistics.mean(map(ruler(written[name]), written[name]))
                 rows.append((name, min(lengths), max(lengths), statistics.mean(lengths), len(part), mean, spread, out))
     columns = ("run", "from", "to", "mean", "sentences", "seconds", "deviation", "output words")
     order: list[Cell] = [*systems]

@@ -1,21 +1,22 @@
 """Quality and output length by length of sentence (Luong 2015, figure 6; Gehring 2017, figure 3; Zhang 2018, figure 6; You 2020,
 figure 4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from calque.analyse.canvas import Panels, fills_of, lines_of
 from calque.analyse.drawn import Cell, DrawnFigure, NotDrawn, Table
 from calque.data.codecs import split
+from calque.data.scripts import unspaced
 from calque.evaluate.statistics import Measure, measure
 
 EQUAL = ("size", "width")
 
 
-def words(line: str) -> int:
-    """The length of a sentence: words between spaces and tabs."""
-    return len(split(line))
+def ruler(lines: Sequence[str]) -> Callable[[str], int]:
+    """How long a sentence is: words between spaces and tabs; characters in text that has no spaces between words."""
+    return len if unspaced(lines) else lambda line: len(split(line))
 
 
 def buckets(lengths: Sequence[int], count: int, equal: str = "size") -> list[list[int]]:
@@ -53,8 +54,8 @@ def by_source_length(
     equal: str = "size",
     tokenize: str = "13a",
 ) -> Table:
-    """BLEU, chrF and mean length of each system's output, by length of the source in words."""
-    lengths = [words(line) for line in sources]
+    """BLEU, chrF and mean length of each system's output, by length of the source, as `ruler` measures it."""
+    lengths, size = list(map(ruler(sources), sources)), ruler(references)
     parts = buckets(lengths, count, equal)
     metrics = (measure("bleu", tokenize=tokenize), measure("chrf"))
     rows: list[tuple[Cell, ...]] = []
@@ -63,7 +64,7 @@ def by_source_length(
         for part, b, c in zip(parts, bleu, chrf, strict=True):
             n = len(part)
             mean = sum(lengths[i] for i in part) / n
-            out, expected = (sum(words(lines[i]) for i in part) / n for lines in (hypotheses, references))
+            out, expected = (sum(size(lines[i]) for i in part) / n for lines in (hypotheses, references))
             rows.append((name, lengths[part[0]], lengths[part[-1]], mean, n, b, c, out, expected))
     columns = ("run", "from", "to", "mean", "sentences", "BLEU", "chrF", "output words", "reference words")
     return Table.of(columns, rows)
@@ -77,8 +78,8 @@ def differences(
     equal: str = "size",
     tokenize: str = "13a",
 ) -> Table:
-    """BLEU of each system less that of `base`, by length of the reference in words."""
-    lengths = [words(line) for line in references]
+    """BLEU of each system less that of `base`, by length of the reference, as `ruler` measures it."""
+    lengths = list(map(ruler(references), references))
     parts = buckets(lengths, count, equal)
     metric = measure("bleu", tokenize=tokenize)
     scores = {name: scored(lines, references, parts, metric) for name, lines in systems.items()}

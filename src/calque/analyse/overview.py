@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from calque.analyse.architecture import architecture
 from calque.analyse.drawn import DrawnFigure, Table
-from calque.analyse.lengths import words
+from calque.analyse.lengths import ruler
 from calque.analyse.runs import AnalysedRun, stem
 from calque.run.log import mean_speed, read_log
 
@@ -27,7 +27,7 @@ COLUMNS = (
 def headline(a: "Analysis") -> DrawnFigure:
     """Quality, size, training and speed of each run."""
     text, rows = a.text, []
-    count = sum(map(words, text.sources))
+    count = sum(map(ruler(text.sources), text.sources))
     for s in a.subjects:
         (bleu, chrf), trained = a.scores[s.name], a.trained(s)
         rows.append(

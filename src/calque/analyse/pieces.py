@@ -173,7 +173,8 @@ def line_of(a: Analysis) -> int:
             raise NotDrawn(f"the text has {count} lines, and --line is {line}")
         return line - 1
     full = [k for k, (source, target) in enumerate(a.text.lengths[:count]) if source and target]
-    return min(full or range(count), key=lambda k: abs(lengths.words(a.text.sources[k]) - 10))
+    size = lengths.ruler(a.text.sources)
+    return min(full or range(count), key=lambda k: abs(size(a.text.sources[k]) - 10))
 
 
 def _layers(a: Analysis) -> list[tuple[AnalysedRun, str | None, int | None]]:

@@ -74,7 +74,7 @@ class AnalysedRun:
     @property
     def tokenize(self) -> str:
         """The tokenisation with which BLEU is computed."""
-        return tokenisation(self.run.experiment.data)
+        return tokenisation(self.run.experiment.data, self.text.references)
 
     @cached_property
     def parameters(self) -> int:

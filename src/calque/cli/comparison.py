@@ -12,7 +12,7 @@ import click
 
 from calque.cli.base import FILE, from_options, root, tell, write_files
 from calque.cli.evaluation import SCORING, meteor_settings
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, render
 
 if TYPE_CHECKING:
     from calque.evaluate.compare import Systems
@@ -35,11 +35,13 @@ class ComparisonOptions:
     def systems(self, a: Path, b: Path, references: Path) -> "Systems":
         """Reads the runs of both systems, the references, and the source where it is given."""
         from calque.evaluate.compare import Systems
-        from calque.evaluate.scores import read_aligned
+        from calque.evaluate.scores import misread, read_aligned
 
         runs_a, runs_b = _runs(a), _runs(b)
         beside = [self.source] if self.source else []
         lines, reference = read_aligned([*runs_a, *runs_b, *beside], references)
+        if found := misread(reference, Place(str(references)), self.metrics, self.tokenize):
+            tell(render(found))
         first, both = len(runs_a), len(runs_a) + len(runs_b)
         sources = lines[both] if self.source else None
         return Systems(lines[:first], lines[first:both], reference, sources, self.tokenize, self.lowercase)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from calque.cli.base import FILE, reading, root
+from calque.cli.base import FILE, reading, root, tell
 from calque.evaluate.scores import METRICS, TOKENISERS
+from calque.ground.diagnostics import render
 
 if TYPE_CHECKING:
     from calque.evaluate.meteor_metric import MeteorSettings
@@ -29,7 +30,8 @@ def SCORING(command: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(TOKENISERS),
             default="13a",
             show_default=True,
-            help="Tokenisation of BLEU. With none, METEOR also splits at spaces; else it normalises by its own rules.",
+            help="Tokenisation of BLEU. With none, METEOR also splits at spaces; else it normalises by its own rules. With zh, "
+            "char and ja-mecab, Chinese characters are words of TER.",
         ),
         click.option(
             "--metric", "metrics", multiple=True, type=click.Choice(METRICS), default=["bleu"], help="A score; repeat."
@@ -74,6 +76,7 @@ def evaluate(
             references,
             metrics,
             read=repairs.lines,
+            warn=lambda diagnostic: tell(render(diagnostic)),
             tokenize=tokenize,
             lowercase=lowercase,
             meteor_settings=meteor,

@@ -1,6 +1,7 @@
 """The script of a text: which alphabet most of its letters belong to."""
 
 import unicodedata
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,10 @@ SCRIPTS = (
 """By the first word of the Unicode names of their letters; letters of no script named here do not count."""
 OTHER, SPACE, FIRST = 0, 1, 2
 """Classes of characters: what is no letter, white space, and the first script."""
+_UNSPACED = ("CJK", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER")
+"""Scripts that are written without spaces between words."""
+_LONGEST_WORD = 5
+"""Where letters of these scripts stand together in groups with more of them on average, the groups are no words."""
 COMMON = 0.2
 """A script of so many lines belongs to a side, beside the most frequent one."""
 
@@ -63,6 +68,14 @@ def classes(characters: NDArray[np.integer]) -> NDArray[np.uint8]:
 def has_letter(text: str) -> bool:
     """Whether a text has a letter of some script: equal sides without one, such as numbers, are no copies."""
     return bool((classes(np.frombuffer(text.encode("utf-32-le"), np.uint32)) >= FIRST).any())
+
+
+def unspaced(lines: Sequence[str]) -> bool:
+    """Whether a text is written without spaces between words: most letters are of such a script, and stand in long groups."""
+    kinds = classes(np.frombuffer("\n".join(lines).encode("utf-32-le", "surrogatepass"), np.uint32))
+    own = np.isin(kinds, [FIRST + SCRIPTS.index(name) for name in _UNSPACED])
+    groups = len(np.unique(np.cumsum(kinds == SPACE)[own]))
+    return bool(own.sum() > 0.5 * (kinds >= FIRST).sum() and own.sum() > _LONGEST_WORD * groups)
 
 
 def dominant(kinds: NDArray[np.uint8], lines: NDArray[np.int64], count: int) -> NDArray[np.uint8]:

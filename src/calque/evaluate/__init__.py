@@ -1,5 +1,27 @@
 """Scores of translations, each with its signature."""
 
-from calque.evaluate.scores import METRICS, TOKENISERS, Score, bleu, chrf, evaluate, evaluate_files, meteor, ter
+from calque.evaluate.scores import (
+    METRICS,
+    TOKENISERS,
+    Score,
+    bleu,
+    chrf,
+    evaluate,
+    evaluate_files,
+    meteor,
+    ter,
+    tokeniser_for,
+)
 
-__all__ = ["METRICS", "TOKENISERS", "Score", "bleu", "chrf", "evaluate", "evaluate_files", "meteor", "ter"]
+__all__ = [
+    "METRICS",
+    "TOKENISERS",
+    "Score",
+    "bleu",
+    "chrf",
+    "evaluate",
+    "evaluate_files",
+    "meteor",
+    "ter",
+    "tokeniser_for",
+]

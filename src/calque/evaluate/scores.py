@@ -9,13 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calque.data.lines import Lines
-from calque.ground.diagnostics import Place, error
+from calque.data.scripts import unspaced
+from calque.ground.diagnostics import Diagnostic, Place, error
 
 if TYPE_CHECKING:
     from calque.evaluate.meteor_metric import MeteorSettings
 
 METRICS = ("bleu", "chrf", "ter", "meteor")
-TOKENISERS = ("13a", "intl", "none")
+TOKENISERS = ("13a", "intl", "zh", "char", "ja-mecab", "ko-mecab", "flores101", "flores200", "none")
+BY_SPACES = ("13a", "intl", "none")
+"""Those that take what stands between spaces for words, punctuation aside."""
+_SPLITS_CHARACTERS = ("zh", "char", "ja-mecab")
+_EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
+_SAMPLE = 1000
+"""Lines that decide whether a text has spaces between words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +39,45 @@ class Score:
 
 
 def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False, warn: bool = True) -> Any:
-    """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` and `warn` are for BLEU."""
+    """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` is for BLEU and TER, `warn` for BLEU.
+
+    Raises X323 where a package of the tokeniser is not installed, X324 where its model can be neither found nor fetched.
+    """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    if name == "bleu":  # `force`: no warning of text that looks tokenised
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none" or not warn)
+    if name == "bleu":
+        try:  # `force`: no warning of text that looks tokenised
+            return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none" or not warn)
+        except RuntimeError:
+            if tokenize not in _EXTRAS:
+                raise
+            raise error("X323", tokenize=tokenize, extra=_EXTRAS[tokenize]) from None
+        except (
+            OSError,
+            SystemExit,
+        ) as fault:  # sacrebleu fetches the model, and exits where the connection is not safe
+            raise error("X324", tokenize=tokenize, reason=str(getattr(fault, "reason", fault))) from None
     if name == "chrf":
         return CHRF(lowercase=lowercase)
     if name == "ter":
-        return TER(case_sensitive=not lowercase)
+        by_characters = tokenize in _SPLITS_CHARACTERS
+        return TER(normalized=by_characters, asian_support=by_characters, case_sensitive=not lowercase)
     raise ValueError(f"no such metric: {name}")
+
+
+def tokeniser_for(references: Sequence[str]) -> str:
+    """The tokenisation for plain text of any language: `char` where it has no spaces between words, else `13a`."""
+    return "char" if unspaced(references[:_SAMPLE]) else "13a"
+
+
+def misread(references: Sequence[str], place: Place | None, metrics: Sequence[str], tokenize: str) -> Diagnostic | None:
+    """The warning D505 where BLEU or TER takes whole lines for words, since the text has no spaces between words."""
+    counted = [name for name in metrics if name in ("bleu", "ter")]
+    if not counted or tokenize not in BY_SPACES or tokeniser_for(references) in BY_SPACES:
+        return None
+    return Diagnostic("D505", place, {"tokenize": tokenize}, severity="warning")
 
 
 def bleu(
@@ -58,8 +92,9 @@ def bleu(
 
     p_n is the share of the hypotheses' n-grams that the reference of the same sentence holds, each counted at most as
     often as there; h and r are the corpus lengths in tokens. Where no n-gram matches, p_n is halved from one order to
-    the next (sacrebleu's `exp`). `tokenize` is "13a" (as in WMT), "intl", or "none": split at white space alone, which
-    on tokenised text is the BLEU of multi-bleu. `warn`: sacrebleu says on stderr where text looks tokenised and is split again.
+    the next (sacrebleu's `exp`). `tokenize` is one of `TOKENISERS`: "13a" (as in WMT); "none", split at white space alone, which
+    on tokenised text is the BLEU of multi-bleu; "char", "zh", "ja-mecab" for languages without spaces between words; pieces of
+    "flores200". `warn`: sacrebleu says on stderr where text looks tokenised and is split again. Raises X323, X324.
 
     `detail`: precisions (of n = 1..4, in per cent), bp, ratio (h/r), hypothesis_length, reference_length.
     """
@@ -71,12 +106,17 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: boo
     return _score(sacrebleu_metric("chrf", lowercase=lowercase), hypotheses, references)
 
 
-def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
+def ter(
+    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
+) -> Score:
     """TER: 100 times insertions, deletions, substitutions and shifts of words, per word of the reference (Snover 2006).
+
+    Words stand between spaces; with the `tokenize` "zh", "char" or "ja-mecab" each Chinese character is one, too, and
+    punctuation is split off (sacrebleu's `normalized` and `asian_support`, which leave some kana together).
 
     `detail`: edits, reference_length.
     """
-    return _score(sacrebleu_metric("ter", lowercase=lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("ter", tokenize, lowercase), hypotheses, references)
 
 
 def meteor(
@@ -107,7 +147,7 @@ def evaluate(
     lowercase: bool = False,
     meteor_settings: "MeteorSettings | None" = None,
 ) -> list[Score]:
-    """The scores named by `metrics` (of `METRICS`), in that order; `tokenize` concerns BLEU and METEOR.
+    """The scores named by `metrics` (of `METRICS`), in that order; `tokenize` concerns BLEU, METEOR and TER.
 
     Raises X322 for METEOR without settings, since it cannot guess the language.
     """
@@ -120,7 +160,7 @@ def evaluate(
     made = {
         "bleu": lambda: bleu(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
         "chrf": lambda: chrf(hypotheses, references, lowercase=lowercase),
-        "ter": lambda: ter(hypotheses, references, lowercase=lowercase),
+        "ter": lambda: ter(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
         "meteor": meteor_score,
     }
     return [made[name]() for name in metrics]
@@ -135,12 +175,16 @@ def evaluate_files(
     lowercase: bool = False,
     meteor_settings: "MeteorSettings | None" = None,
     read: Callable[[Path], Iterable[str]] = Lines,
+    warn: Callable[[Diagnostic], None] = lambda diagnostic: None,
 ) -> list[Score]:
     """`evaluate` on two files, plain or gzip, one sentence per line; `read` gives the lines of one.
 
-    Raises D501 where their numbers of lines differ, D502 where there are none, and D1 for what cannot be read.
+    `warn` is told where words are not those of the language (D505). Raises D501 where their numbers of lines differ, D502 where
+    there are none, and D1 for what cannot be read.
     """
     (lines,), reference_lines = read_aligned([hypotheses], references, read)
+    if found := misread(reference_lines, Place(str(references)), metrics, tokenize):
+        warn(found)
     return evaluate(
         lines, reference_lines, metrics, tokenize=tokenize, lowercase=lowercase, meteor_settings=meteor_settings
     )

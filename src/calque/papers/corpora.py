@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from calque.evaluate import TOKENISERS
 from calque.experiment import DataSettings
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import KeyEntry, literal, parse
@@ -17,7 +18,6 @@ from calque.ground.files import portable, write_whole
 
 COPY = "corpus.toml"
 """In an output folder: the corpus of its cells, paths absolute."""
-TOKENIZE = ("13a", "intl", "none")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _NEEDED = {"name": 'name = "news"', "source": 'source = "en"', "target": 'target = "de"'}
 _KEYS = (*_NEEDED, "title", "tokenize")
@@ -185,7 +185,7 @@ def read_corpus(path: Path, moved: bool = False) -> TrainingCorpus:
         values.get("title") or f"{values['name']}, {values['source']}-{values['target']}",
         values["source"],
         values["target"],
-        values.get("tokenize", TOKENIZE[0]),
+        values.get("tokenize", TOKENISERS[0]),
         data,
         file=str(path),
     )
@@ -237,7 +237,7 @@ _RULES: Mapping[str, Sequence[tuple[str, Callable[[object], bool]]]] = {
     ),
     "source": _A_LANGUAGE,
     "target": _A_LANGUAGE,
-    "tokenize": (*_A_TEXT, (f"one of {', '.join(TOKENIZE)}", lambda value: value in TOKENIZE)),
+    "tokenize": (*_A_TEXT, (f"one of {', '.join(TOKENISERS)}", lambda value: value in TOKENISERS)),
 }
 
 

@@ -84,7 +84,7 @@ def tune(
     `progress` is called with numbers of lines, in all `searches` times the text.
     """
     loaded = replace(run.loaded, decode=replace(run.loaded.decode, sample=False), scores=False)
-    about, tokenize = _about(folder, loaded, sources, references), tokenisation(run.experiment.data)
+    about, tokenize = _about(folder, loaded, sources, references), tokenisation(run.experiment.data, references)
     entries = _read(journal := folder / JOURNAL)
     for beam, penalty in itertools.product(grid.beam, grid.word_penalty):
         searched = replace(loaded, decode=replace(loaded.decode, beam=beam, word_penalty=penalty))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from calque.data.corpus import PreparedCorpus
 from calque.decode.translate import Translator, translate_lines
-from calque.evaluate import bleu
+from calque.evaluate import bleu, tokeniser_for
 from calque.experiment import DataSettings, Experiment
 from calque.model import Model
 from calque.train.log import SampleTranslation, Translated
@@ -38,7 +38,7 @@ def validation_translator(
         loaded = Translator(model, *prepared.codecs, decode, experiment.data.source_end)
         translations = ranks.join(first_best(loaded, ranks.own(sources)))
         samples = tuple(SampleTranslation(sources[n], references[n], translations[n]) for n in shown)
-        split = tokenisation(experiment.data)
+        split = tokenisation(experiment.data, references)
         score = bleu(translations, references, tokenize=split, warn=False).value if count else None
         return Translated(score, samples)
 
@@ -58,6 +58,6 @@ def first_best(loaded: Translator, lines: Sequence[str]) -> list[str]:
     return [best[0].text for best in translate_lines(loaded, lines)]
 
 
-def tokenisation(data: DataSettings) -> str:
-    """The tokenisation with which BLEU is computed: 13a for plain text, none for text that is tokenised already."""
-    return "none" if data.subwords in ("codes", "words") else "13a"
+def tokenisation(data: DataSettings, references: Sequence[str]) -> str:
+    """The tokenisation with which BLEU is computed: none for text that is tokenised already, else what suits its script."""
+    return "none" if data.subwords in ("codes", "words") else tokeniser_for(references)

@@ -93,6 +93,7 @@ def _propose(
         choice=choice,
         counts=(fitted.corpus.pairs if fitted.warnings else surveyed.pairs - surveyed.blank, held_out),
         words=surveyed.words,
+        units=surveyed.units,
         subwords=fitted.subwords,
         weights=weights(choice.size, fitted.codec.size),
         budget=budget,

@@ -45,7 +45,9 @@ class Proposal(NamedTuple):
     counts: tuple[int, int]
     """Pairs for training and for validation."""
     words: tuple[float, float]
-    """Mean number of words of source and target, split at white space."""
+    """Mean lengths of source and target."""
+    units: tuple[str, str]
+    """Of these lengths: words, or characters."""
     subwords: tuple[float, float]
     """Mean number of subwords of source and target."""
     weights: int
@@ -103,7 +105,8 @@ def lines(proposal: Proposal) -> Iterator[str]:
 
 def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
     choice, train, (pairs, valid) = proposal.choice, proposal.experiment.train, proposal.counts
-    words = "{:.1f} words a source, {:.1f} a target".format(*proposal.words)
+    (source, target), (one, other) = proposal.words, proposal.units
+    words = f"{source:.1f} {one} a source, {target:.1f} {'' if one == other else f'{other} '}a target"
     yield "corpus", f"{pairs:,} pairs for training, {valid:,} for validation; {words}"
     yield (
         "vocabulary",

@@ -1,7 +1,7 @@
 """The survey of a corpus before training: its size, its lengths, and the faults that ruin a first training."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calque.data.lines import Lines, check_corpus
+from calque.data.scripts import unspaced
 from calque.ground.diagnostics import Diagnostic, Place
 
 SAMPLE = 10_000
@@ -34,7 +35,9 @@ class Survey:
     blank: int
     """Pairs of which a side has no words: training leaves them out."""
     words: tuple[float, float]
-    """Mean number of words in the other pairs of the sample, source and target, split at white space."""
+    """Mean length of source and target in the other pairs of the sample, in `units`."""
+    units: tuple[str, str]
+    """Words, split at white space; characters of a side that has no spaces between words."""
     sample: tuple[list[str], list[str]]
     """Up to `SAMPLE` pairs, spread evenly over the corpus."""
     warnings: tuple[Diagnostic, ...]
@@ -63,13 +66,20 @@ def survey(source: Path, target: Path) -> Survey:
         warnings.append(_warning("D134", target, found=f"{related:.2f}", least=UNRELATED, source=str(source)))
     if (left := checked.pairs - blank) < FEW:
         warnings.append(_warning("D132", source, n=f"{left:,}", least=f"{FEW:,}"))
-    return Survey(checked.pairs, blank, _mean_words(sample), sample, tuple(warnings))
+    return Survey(checked.pairs, blank, *_mean_lengths(sample), sample, tuple(warnings))
 
 
-def _mean_words(sample: tuple[list[str], list[str]]) -> tuple[float, float]:
+def _mean_lengths(sample: tuple[list[str], list[str]]) -> tuple[tuple[float, float], tuple[str, str]]:
     full = [pair for pair in zip(*sample, strict=True) if all(side.strip() for side in pair)]
-    source, target = (sum(len(pair[k].split()) for pair in full) / max(1, len(full)) for k in (0, 1))
-    return source, target
+    ways = [_split_of(side) for side in sample]
+    source, target = (sum(len(ways[k](pair[k])) for pair in full) / max(1, len(full)) for k in (0, 1))
+    one, other = ("words" if way is str.split else "characters" for way in ways)
+    return (source, target), (one, other)
+
+
+def _split_of(side: Sequence[str]) -> Callable[[str], list[str]]:
+    """How lines become words, or characters in text that has no spaces between words."""
+    return (lambda line: list("".join(line.split()))) if unspaced(side) else str.split
 
 
 def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
@@ -88,8 +98,9 @@ def _tables(files: Sequence[Path], tabs: Sequence[int], lines: int) -> Iterator[
 
 def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -> Diagnostic | None:
     """The warning D133 where the sides of the validation text are exchanged, judged by the words of the training text."""
-    known = [{word for line in side for word in line.split()} for side in train]
-    tried = [Counter(word for line in islice(Lines(file), 2000) for word in line.split()) for file in files]
+    known = [{word for line in side for word in _split_of(side)(line)} for side in train]
+    valid = [list(islice(Lines(file), 2000)) for file in files]
+    tried = [Counter(word for line in side for word in _split_of(side)(line)) for side in valid]
 
     def share(side: int, of: int) -> float:
         return sum(n for word, n in tried[side].items() if word in known[of]) / max(1, tried[side].total())
