@@ -100,6 +100,27 @@ def test_each_piece_is_a_part_of_the_word_it_stands_in(tmp_path, kind, line):
         assert whole.translate(dict.fromkeys(map(ord, marks))) == word.translate(dict.fromkeys(map(ord, marks)))
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_characters_without_a_piece_become_bytes(tmp_path, kind):
+    codec, _ = learn(settings(kind, tmp_path, byte_fallback=True, vocabulary_size=310), ENGLISH, GERMAN)
+    line = "the 日本 cat, é and 😀 birds"
+    [ids], pieces = codec.encode([line]), codec.pieces(line)
+    assert UNK not in ids
+    assert codec.decode(ids) == line
+    assert sum(piece.startswith("<0x") for piece in pieces) == 3 + 3 + 2 + 4
+    numbers, words = codec.words(line), split(line)
+    for k, word in enumerate(words):
+        own = [i for i, n in zip(ids, numbers, strict=True) if n == k]
+        assert codec.decode(own).strip() == word
+    save_codecs(tmp_path, codec, codec)
+    assert load_codecs(tmp_path)[0].encode([line]) == [ids]
+    # A model may write any bytes: a line stays one line, and bytes that are no character are read as U+FFFD.
+    byte = {piece: i for i, piece in enumerate(codec.tokens(range(codec.size)))}
+    assert codec.decode([*ids[:1], byte["<0x0A>"], byte["<0x0D>"], byte["<0xE6>"]]).splitlines() == [
+        f"{codec.decode(ids[:1])}  \ufffd"
+    ]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_learning_is_deterministic(tmp_path, kind):
     for name in ("a", "b"):

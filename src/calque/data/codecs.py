@@ -127,6 +127,10 @@ class MergeCodec(WordCodec):
         return cls(Merges.read(_codes_file(folder, side)), Vocabulary.load(folder, side))
 
 
+_LINE_ENDS = {ord("\n"): " ", ord("\r"): " "}
+"""Bytes that a model may write, where bytes have pieces."""
+
+
 class PieceCodec(Codec):
     """A sentencepiece model, `bpe` or `unigram`.
 
@@ -157,17 +161,22 @@ class PieceCodec(Codec):
     def words(self, line: str) -> list[int]:
         # Words are counted by characters; those that replace spaces, at the start of pieces or alone, belong to no word.
         owner = [k for k, word in enumerate(split(line)) for c in word if c not in _SPACES]
-        numbers, at = [], 0
-        for piece in self.pieces(line):
+        numbers, at, left = [], 0, 0
+        for i, piece in zip(self.encode([line])[0], self.pieces(line), strict=True):
             numbers.append(owner[min(at, len(owner) - 1)] if owner else 0)
-            at += sum(c not in _SPACES for c in piece)
+            if self._processor.is_byte(i):  # one of several that are a character together
+                left = (left or _bytes_from(int(piece[1:-1], 16))) - 1
+                at += left == 0
+            else:
+                at += sum(c not in _SPACES for c in piece)
         return numbers
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return str(self._processor.decode([int(i) for i in ids])) if len(ids) else ""
+        text = str(self._processor.decode([int(i) for i in ids])) if len(ids) else ""
+        return text.translate(_LINE_ENDS)
 
     def save(self, folder: Path, side: str) -> None:
         write_whole(_model_file(folder, side), self.model)
@@ -182,6 +191,11 @@ class PieceCodec(Codec):
         except (RuntimeError, ValueError) as fault:
             reason = str(fault) if isinstance(fault, ValueError) else "sentencepiece cannot read it"
             raise error("D204", Place(str(path)), reason=reason) from None
+
+
+def _bytes_from(first: int) -> int:
+    """The number of bytes of the character of UTF-8 that begins with this one."""
+    return 1 if first < 0xC0 else 2 if first < 0xE0 else 3 if first < 0xF0 else 4
 
 
 def without_tabs(line: str) -> str:

@@ -31,7 +31,7 @@ _ELSEWHERE = {
     *("train", "valid", "valid_more", "test", "codes", "source_end", "vocabulary", "stream", "stream_window"),
 }
 """Keys that `_digest` leaves out: paths and weights, and keys that do not change how text is compiled."""
-_NEWER = ("leave_out", "learn_pairs")
+_NEWER = ("leave_out", "learn_pairs", "byte_fallback")
 """Keys that `_digest` leaves out where they have their defaults: older corpora have none of them."""
 
 

@@ -26,6 +26,8 @@ KINDS: dict[str, type[Codec]] = {
     "words": WordCodec,
     "imported": ImportedCodec,
 }
+COVERAGE = 0.9995
+"""The share of a text that has pieces for each of its characters, where a script is large: sentencepiece's default."""
 _FILE = "codec.json"
 _FORMAT = 1
 _TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -83,6 +85,11 @@ def _learn(settings: DataSettings, sides: tuple[Iterable[str], ...], name: str, 
     return WordCodec(vocabulary) if merges is None else MergeCodec(merges, vocabulary)
 
 
+def has_room(size: int, characters: int) -> bool:
+    """Whether a vocabulary gets a piece for every character of its text, not only for those that make up `COVERAGE` of it."""
+    return characters <= size / 4
+
+
 def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name: str) -> PieceCodec:
     from sentencepiece import SentencePieceTrainer
 
@@ -101,10 +108,10 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
             model_writer=model,
             model_type=settings.subwords,
             vocab_size=size,
-            # All characters where the vocabulary has room, else sentencepiece's default for large scripts.
-            character_coverage=1.0 if len(characters) <= size / 4 else 0.9995,
+            character_coverage=1.0 if has_room(size, len(characters)) else COVERAGE,
             normalization_rule_name="identity",
             split_digits=settings.split_digits,
+            byte_fallback=settings.byte_fallback,
             max_sentence_length=1 << 24,  # longer lines, in bytes, would be ignored: sentencepiece's default is 4,192
             num_threads=4,  # constant, because the sums of unigram depend on it
             pad_id=PAD,

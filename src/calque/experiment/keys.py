@@ -52,6 +52,7 @@ class DataSettings:
     vocabulary_size: int = key(8000, "entries of each vocabulary with special symbols; 0: no bound", low=0, high=10**7)
     minimum_count: int = key(1, "tokens seen less often in training text become <unk>; for codes and words", low=1)
     split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
+    byte_fallback: bool = key(False, "characters without a piece become bytes, 256 more pieces; for bpe and unigram")
     joint: bool = key(True, "one vocabulary for both sides")
     source_end: bool = key(True, "close the source sentence with the end symbol")
     max_tokens: int = key(200, "longer training sentences are left out; 0: no bound", low=0)

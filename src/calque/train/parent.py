@@ -18,7 +18,16 @@ from calque.run.folder import CODECS, EXPERIMENT, MODEL
 from calque.run.model_file import check_codecs, codec_sums
 from calque.run.tensors import read_about, read_tensors
 
-TAKEN = ("subwords", "codes", "vocabulary_size", "minimum_count", "split_digits", "joint", "source_end")
+TAKEN = (
+    "subwords",
+    "codes",
+    "vocabulary_size",
+    "minimum_count",
+    "split_digits",
+    "byte_fallback",
+    "joint",
+    "source_end",
+)
 """The keys of [data] that describe codecs, and how the sentences that they make end."""
 _SOURCE = "source_embedding.weight"
 _TARGET = ("target_embedding.weight", "output.weight")

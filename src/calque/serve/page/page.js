@@ -48,6 +48,7 @@ function show(answer) {
   at("list").replaceChildren(
     ...others.map((one) => {
       const item = document.createElement("li");
+      item.dir = "auto";
       item.textContent = one;
       return item;
     }),

@@ -1,9 +1,10 @@
 """A first experiment for a corpus: sizes that fit its pairs, a schedule that fits the time, and the reasons for both."""
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from calque.data.corpus import Pairs
 from calque.data.lines import check_corpus
 from calque.data.split_writer import keep
-from calque.data.subwords import Codec, learn
+from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import write_whole
@@ -26,6 +27,8 @@ __all__ = ["Proposal", "new_experiment"]
 
 BLEU_SENTENCES = 100
 """So many sentences are translated greedily at each validation."""
+BYTES = 256
+"""Pieces of a vocabulary with bytes for rare characters."""
 LONG = 0.05
 """From this share of pairs on that are too long to be trained on, a proposal tells it (D135)."""
 
@@ -83,7 +86,7 @@ def _propose(
     choice = fitted.choice
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
     experiment = Experiment(
-        data=DataSettings(train=_paths(files[0]), valid=_paths(files[1]), vocabulary_size=fitted.entries),
+        data=replace(fitted.vocabulary, train=_paths(files[0]), valid=_paths(files[1])),
         model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
         train=_schedule(fitted.corpus, choice),
     )
@@ -107,7 +110,7 @@ def _propose(
 class _Fitted(NamedTuple):
     """A choice for a vocabulary, and what it follows from."""
 
-    entries: int
+    vocabulary: DataSettings
     codec: Codec
     subwords: tuple[float, float]
     """Mean number of subwords of source and target."""
@@ -119,7 +122,7 @@ class _Fitted(NamedTuple):
 
 def _fitted(held_out: int, surveyed: Survey, budget: float | None, measured: bool, wanted: int) -> _Fitted:
     """The choice with the vocabulary nearest to `wanted` entries, for the pairs that training keeps. Raises what `_kept` raises."""
-    entries, codec = _fitting(surveyed.sample, wanted)
+    settings, codec = _fitting(surveyed.sample, wanted)
     pairs, left_out = _kept(surveyed.sample, codec)
     count = surveyed.pairs * len(pairs) // len(surveyed.sample[0])
     length = float(pairs.target_lengths.mean()) + 1
@@ -131,7 +134,7 @@ def _fitted(held_out: int, surveyed: Survey, budget: float | None, measured: boo
         Diagnostic("D135", None, {"share": f"{share:.0%}", "bound": DataSettings().max_tokens}, severity="warning")
     ]
     return _Fitted(
-        entries, codec, subwords, corpus, pace, choose(corpus, budget, pace), tuple(warnings * (share >= LONG))
+        settings, codec, subwords, corpus, pace, choose(corpus, budget, pace), tuple(warnings * (share >= LONG))
     )
 
 
@@ -175,17 +178,26 @@ def _rounded(value: float) -> int:
     return int(float(f"{value:.2g}"))
 
 
-def _fitting(sample: tuple[list[str], list[str]], wanted: int) -> tuple[int, Codec]:
-    """The vocabulary nearest to `wanted` entries that can be learned from a sample of the text, and its codec."""
+def _fitting(sample: tuple[list[str], list[str]], wanted: int) -> tuple[DataSettings, Codec]:
+    """The vocabulary nearest to `wanted` entries that can be learned from a sample of the text, and its codec.
+
+    Where a script has so many characters that rare ones get no piece, these become bytes, and the characters with their bytes
+    take half of the vocabulary at most.
+    """
+    counts = Counter(chain.from_iterable(chain(*sample)))
+    large = not has_room(wanted, len(counts))
+    shares = np.cumsum(sorted(counts.values(), reverse=True)) / counts.total()
+    pieces = int(np.searchsorted(shares, COVERAGE)) + 1 + BYTES
+    settings = DataSettings(vocabulary_size=max(wanted, 2 * pieces) if large else wanted, byte_fallback=large)
     try:
-        return wanted, learn(DataSettings(vocabulary_size=wanted), *sample)[0]
+        return settings, learn(settings, *sample)[0]
     except CalqueError as fault:
         (diagnostic,) = fault.diagnostics
         bound = {"D201": "largest", "D205": "smallest"}.get(diagnostic.code)
         if bound is None:
             raise
-        fitting = int(str(diagnostic.fields[bound]))
-        return fitting, learn(DataSettings(vocabulary_size=fitting), *sample)[0]
+        settings = replace(settings, vocabulary_size=int(str(diagnostic.fields[bound])))
+        return settings, learn(settings, *sample)[0]
 
 
 def _paths(files: Sequence[Path]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ SHOWN = {
     "data.train": "source and target, plain or compressed (gz, bz2, xz, zst), one sentence per line",
     "data.valid": "as `train`, but never trained on: it decides which checkpoint becomes the model",
     "data.vocabulary_size": "subwords; fewer for less text",
+    "data.byte_fallback": "characters too rare to be subwords are written by their bytes, so that none is unknown",
     "model.file": "the architecture, a text of its own",
     "model.initialisation": "t2t: words start as large as the positions that are added to them, and are learned sooner",
     "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
@@ -108,10 +109,13 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
     (source, target), (one, other) = proposal.words, proposal.units
     words = f"{source:.1f} {one} a source, {target:.1f} {'' if one == other else f'{other} '}a target"
     yield "corpus", f"{pairs:,} pairs for training, {valid:,} for validation; {words}"
+    data, few = proposal.experiment.data, "few enough that this text shows each of them often"
+    if data.byte_fallback:
+        few = "at most half of them characters, rare ones by their bytes"
     yield (
         "vocabulary",
-        f"{proposal.experiment.data.vocabulary_size:,} subwords for both sides, few enough that this text shows each of them "
-        f"often; {proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
+        f"{data.vocabulary_size:,} subwords for both sides, {few}; "
+        f"{proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
     )
     size = f"{choice.size.text}, {proposal.weights / 1e6:.1f} million weights"
     yield "architecture", f"Transformer, {size}: {_why(proposal)}"
