@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from calque.ground.fonts import boxes
 from calque.ground.plot import add_legend, figure, settle
 from calque.ground.table import Cell
 
@@ -84,7 +85,7 @@ class Panels:
             for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
                 text.set_fontsize(_SIZE)
             axes.tick_params(labelsize=_SMALL)
-        with self._context(_STYLE):
+        with self._context(_STYLE), boxes():
             settle(self.figure)
             for kind in ("svg", "png"):
                 body = io.BytesIO()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calque.ground.diagnostics import error
+from calque.ground.fonts import boxes, families, set_fonts
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -52,7 +53,8 @@ def drawn(figure: "Figure", kind: str) -> bytes:
     """The file of a figure, svg or png."""
     settle(figure)
     body = io.BytesIO()
-    figure.savefig(body, dpi=130, format=kind)
+    with boxes():
+        figure.savefig(body, dpi=130, format=kind)
     return body.getvalue()
 
 
@@ -60,9 +62,10 @@ def width_of(figure: "Figure | SubFigure", text: str, size: float, family: str |
     """The width of the widest line of a text."""
     from matplotlib.font_manager import FontProperties
 
-    font, renderer = FontProperties(size=size, family=family), _renderer(figure)
+    font, renderer = FontProperties(size=size, family=family or families(text)), _renderer(figure)
     lines = text.split("\n")
-    return float(max(renderer.get_text_width_height_descent(line, font, False)[0] for line in lines) / figure.dpi)
+    with boxes():
+        return float(max(renderer.get_text_width_height_descent(line, font, False)[0] for line in lines) / figure.dpi)
 
 
 def _renderer(figure: "Figure | SubFigure") -> Any:
@@ -132,6 +135,7 @@ def settle(figure: "Figure") -> None:
 
     for text in figure.findobj(Text):
         text.set_parse_math(False)  # a `$` in a name is a dollar sign
+    set_fonts(figure)
     _wrap_rows(figure)
     for _ in range(ROUNDS):
         if _collapses(figure):
@@ -146,7 +150,7 @@ def settle(figure: "Figure") -> None:
 
 def _collapses(figure: "Figure") -> bool:
     """Lays out the figure; whether labels leave no space for the panels."""
-    with warnings.catch_warnings():
+    with boxes():
         warnings.filterwarnings("error", message="constrained_layout not applied")
         try:
             figure.draw_without_rendering()
