@@ -23,7 +23,7 @@ from calque.data.lines import Lines
 from calque.decode.products import packing_works
 from calque.decode.score import score
 from calque.decode.translate import Sentence, Translation, translate_batch, translate_lines
-from calque.evaluate import bleu
+from calque.evaluate import TOKENISERS, bleu
 from calque.ledger.entry import conditions, publish
 from calque.workflow.api import Run
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("source", type=Path)
     parser.add_argument("reference", type=Path)
-    parser.add_argument("--tokenize", default="13a", choices=["13a", "intl", "none"])
+    parser.add_argument("--tokenize", default="13a", choices=TOKENISERS)
     parser.add_argument("--model", default="Transformer", help="what the run is, for the title of the entry")
     parser.add_argument("--record", metavar="ID")
     parser.add_argument("--note", default="", help="where the run is from, for the ledger")

@@ -14,7 +14,7 @@ import torch
 
 import calque
 from calque.data.lines import Lines
-from calque.evaluate import bleu, chrf
+from calque.evaluate import TOKENISERS, bleu, chrf
 from calque.ledger.entry import conditions, publish
 from calque.run.model_file import load_model
 
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("source", type=Path)
     parser.add_argument("reference", type=Path)
-    parser.add_argument("--tokenize", default="13a", choices=["13a", "intl", "none"])
+    parser.add_argument("--tokenize", default="13a", choices=TOKENISERS)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--record", metavar="ID")
     parser.add_argument("--title", default="")

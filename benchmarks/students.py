@@ -20,7 +20,7 @@ import torch
 
 import calque
 from calque.data.lines import Lines
-from calque.evaluate import bleu, chrf
+from calque.evaluate import TOKENISERS, bleu, chrf
 from calque.ledger.entry import conditions, publish
 from calque.native.kernels import kernels
 from calque.run.model_file import load_model
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--precision", default="int8")
     parser.add_argument("--copies", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokenize", default="13a", choices=["13a", "intl", "none"])
+    parser.add_argument("--tokenize", default="13a", choices=TOKENISERS)
     parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
     parser.add_argument("--note", default="", help="what the runs are, for the ledger")
     given = parser.parse_args()

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from calque.workflow.new.choices import (
     vocabulary,
 )
 from calque.workflow.new.pace import text_of, weights
+from calque.workflow.new.proposal import lines
 from calque.workflow.new.survey import FEW, correlation, sample_of
 from calque.workflow.validation import tokenisation
 
@@ -169,6 +171,33 @@ def test_a_size_may_want_another_vocabulary(tmp_path: Path) -> None:
     assert free.experiment.data.vocabulary_size == free.choice.size.entries
     assert free.weights == weights(free.choice.size, free.choice.size.entries)
     assert free.subwords < short.subwords
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_the_optimiser_is_one_that_is_fast_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: bool) -> None:
+    monkeypatch.setattr("calque.workflow.new.available", lambda: ["avx2"] * kernels)
+    proposal = new_experiment(tmp_path / "new", write(tmp_path, sentences(300)), (), measured=False)
+    train = proposal.experiment.train
+    expected = ("muon", 0.004, 2048) if kernels else ("adam", 0.002, 1024)
+    assert (train.optimiser, train.lr, train.batch_tokens) == expected
+    assert any(f"by {expected[0].capitalize()}" in line for line in lines(proposal))
+    for size in SIZES:
+        assert size.plain().optimiser == "adam"
+        assert size.optimiser == "muon" or size.plain() == size
+
+
+def test_self_attention_may_be_hard_coded(calque: Run, tmp_path: Path) -> None:
+    done = calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(300)), "--no-measure", "--hard-coded")
+    assert "with hard-coded self-attention" in proposed(done)["architecture"]
+    learned = calque("new", tmp_path / "old", "--train", *write(tmp_path, sentences(300)), "--no-measure")
+    assert "hard-coded" not in proposed(learned)["architecture"]
+    told = calque("explain", tmp_path / "new" / "model.adl")
+    assert told.status == 0
+    assert "hc_self_att" in told.out
+    assert "mh_dot_self_att" not in told.out
+    for size in SIZES:
+        fixed = replace(size, hard_coded=True)
+        assert weights(fixed, 4_000) < weights(size, 4_000)
 
 
 def test_a_budget_is_kept_and_not_filled_with_passes_that_teach_by_heart() -> None:

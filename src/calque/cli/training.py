@@ -66,8 +66,18 @@ class _New(click.Command):
     help="The training time, for which model and schedule are sized: 90s, 20m, 1h30m.",
 )
 @click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it for some seconds.")
+@click.option(
+    "--hard-coded",
+    is_flag=True,
+    help="Fix the weights of self-attention (You 2020), which learns more in little time; other tools cannot run the model.",
+)
 def new(
-    folder: Path, train: tuple[Path, Path], valid: tuple[Path, Path] | None, budget: float | None, no_measure: bool
+    folder: Path,
+    train: tuple[Path, Path],
+    valid: tuple[Path, Path] | None,
+    budget: float | None,
+    no_measure: bool,
+    hard_coded: bool,
 ) -> None:
     """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; explain the choices.
 
@@ -76,7 +86,7 @@ def new(
     from calque.workflow.new import new_experiment
     from calque.workflow.new.proposal import lines
 
-    proposal = new_experiment(folder, train, valid or (), budget, not no_measure)
+    proposal = new_experiment(folder, train, valid or (), budget, not no_measure, hard_coded)
     if proposal.warnings:
         tell(render_all(proposal.warnings) + "\n")
     for line in lines(proposal):

@@ -106,6 +106,7 @@ def _instead(fault: Exception) -> dict[str, Any]:
 
 def address_of(sock: socket.socket, host: str) -> str:
     """The address to type into a browser."""
+    host = host or str(sock.getsockname()[0])  # an empty name: every address
     return f"http://{f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}"
 
 

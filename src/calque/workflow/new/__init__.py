@@ -17,7 +17,8 @@ from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import write_whole
-from calque.workflow.new.choices import Choice, CorpusFigures, choose, vocabulary
+from calque.native.build import available
+from calque.workflow.new.choices import SIZES, Choice, CorpusFigures, Size, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
 from calque.workflow.new.pace import AssumedPace, MeasuredPace, text_of, weights
 from calque.workflow.new.proposal import Proposal, brief_toml
@@ -34,12 +35,18 @@ LONG = 0.05
 
 
 def new_experiment(
-    folder: Path, train: Sequence[Path], valid: Sequence[Path], budget: float | None = None, measured: bool = True
+    folder: Path,
+    train: Sequence[Path],
+    valid: Sequence[Path],
+    budget: float | None = None,
+    measured: bool = True,
+    hard_coded: bool = False,
 ) -> Proposal:
     """Writes `experiment.toml` and `model.adl` into a new folder, for a budget in seconds if one is given.
 
     Without validation files one pair in twenty, at most 1,000, is held out of training, chosen by its content; both parts are
-    written beside the experiment. The pace of training is measured, which takes some seconds, unless `measured` is false. Raises
+    written beside the experiment. The pace of training is measured, which takes some seconds, unless `measured` is false. With
+    `hard_coded` self-attention has fixed weights. Raises
     X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), D309 (training
     would leave out all of them), and what the check of the corpora raises.
     """
@@ -63,7 +70,7 @@ def new_experiment(
             pairs = surveyed.pairs - held_out
             surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
         surveyed = replace(surveyed, warnings=tuple(warnings))
-        return _propose(folder, (train, valid), held_out, surveyed, budget, measured)
+        return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(hard_coded))
     except BaseException as e:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(e, OSError):
@@ -78,10 +85,11 @@ def _propose(
     surveyed: Survey,
     budget: float | None,
     measured: bool,
+    sizes: Sequence[Size],
 ) -> Proposal:
-    fitted = _fitted(held_out, surveyed, budget, measured, vocabulary(surveyed.pairs))
+    fitted = _fitted(held_out, surveyed, budget, measured, vocabulary(surveyed.pairs), sizes)
     if fitted.choice.size.entries:
-        again = _fitted(held_out, surveyed, budget, measured, fitted.choice.size.entries)
+        again = _fitted(held_out, surveyed, budget, measured, fitted.choice.size.entries, sizes)
         fitted = again if again.choice.size == fitted.choice.size else fitted
     choice = fitted.choice
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
@@ -120,7 +128,9 @@ class _Fitted(NamedTuple):
     warnings: tuple[Diagnostic, ...]
 
 
-def _fitted(held_out: int, surveyed: Survey, budget: float | None, measured: bool, wanted: int) -> _Fitted:
+def _fitted(
+    held_out: int, surveyed: Survey, budget: float | None, measured: bool, wanted: int, sizes: Sequence[Size]
+) -> _Fitted:
     """The choice with the vocabulary nearest to `wanted` entries, for the pairs that training keeps. Raises what `_kept` raises."""
     settings, codec = _fitting(surveyed.sample, wanted)
     pairs, left_out = _kept(surveyed.sample, codec)
@@ -134,8 +144,20 @@ def _fitted(held_out: int, surveyed: Survey, budget: float | None, measured: boo
         Diagnostic("D135", None, {"share": f"{share:.0%}", "bound": DataSettings().max_tokens}, severity="warning")
     ]
     return _Fitted(
-        settings, codec, subwords, corpus, pace, choose(corpus, budget, pace), tuple(warnings * (share >= LONG))
+        settings,
+        codec,
+        subwords,
+        corpus,
+        pace,
+        choose(corpus, budget, pace, sizes),
+        tuple(warnings * (share >= LONG)),
     )
+
+
+def _sizes(hard_coded: bool) -> Sequence[Size]:
+    """The sizes, with the optimisers that are fast here."""
+    fast = SIZES if available() else [size.plain() for size in SIZES]
+    return [replace(size, hard_coded=hard_coded) for size in fast]
 
 
 def _kept(sample: tuple[list[str], list[str]], codec: Codec) -> tuple[Pairs, dict[str, int]]:
@@ -162,6 +184,7 @@ def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
     )
     return TrainSettings(
         batch_tokens=choice.batch,
+        optimiser=choice.size.optimiser,
         lr=choice.size.lr,
         beta2=0.99,
         clip_norm=1.0,

@@ -1,8 +1,8 @@
 """The rules by which a model and a schedule are chosen for a corpus and a budget of time."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,19 @@ class Size:
     inner: int = 0
     """The width inside its feed-forward blocks; 0: four times the width."""
     batch: int = 0
-    """Target tokens in a batch; 0: as many as `UPDATES` allows."""
+    """Target tokens in a batch; 0: as many as `UPDATES` allows, but at least `least`."""
+    least: int = 1024
+    optimiser: str = "adam"
+    hard_coded: bool = False
+    """Self-attention has fixed weights."""
     entries: int = 0
     """Of the vocabulary; 0: as many as `VOCABULARIES` has for the corpus."""
+
+    def plain(self) -> "Size":
+        """The same with Adam, for a machine on which Muon is slow: without kernels it takes most of an update."""
+        if self.optimiser == "adam":
+            return self
+        return replace(self, optimiser="adam", lr=self.lr / 2, least=BATCHES[0])
 
     def suits(self, pairs: int) -> bool:
         """Whether it is one for a corpus of so many pairs."""
@@ -43,17 +53,19 @@ class Size:
     @property
     def text(self) -> str:
         """The size in words."""
-        return f"{self.blocks} + {self.blocks} blocks of width {self.width}"
+        fixed = " with hard-coded self-attention" if self.hard_coded else ""
+        return f"{self.blocks} + {self.blocks} blocks of width {self.width}{fixed}"
 
 
 # From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The
 # numbers of tokens are estimates; that of the second is based on a training: 600 batches of Multi30k English-German, 0.55
 # million target tokens, gave BLEU 20.8 on test2016. The narrow one is that of examples/multi30k-tiny.toml: of a small corpus
-# many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md).
+# many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md). Muon teaches the two in
+# the middle more in the same time than Adam does (docs/decisions/0057-what-an-hour-teaches.md).
 SIZES = (
     Size(128, 2, 0, 0, 0.003),
-    Size(256, 2, 0, 3e5, 0.002),
-    Size(256, 3, 20_000, 5e6, 0.002),
+    Size(256, 2, 0, 3e5, 0.004, least=2048, optimiser="muon"),
+    Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon"),
     Size(128, 4, 20_000, 0, 0.005, most=50_000, passes=80, inner=256, batch=4096, entries=10_000),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )
@@ -128,24 +140,24 @@ def vocabulary(pairs: int) -> int:
     return min(wanted, max(300, pairs // 2))
 
 
-def choose(corpus: CorpusFigures, budget: float | None, pace: Pace) -> Choice:
+def choose(corpus: CorpusFigures, budget: float | None, pace: Pace, sizes: Sequence[Size] = SIZES) -> Choice:
     """The last size for which the corpus and the budget, in seconds, are enough; without a budget, the corpus alone decides."""
-    fed = [size for size in SIZES if size.suits(corpus.pairs)]
+    fed = [size for size in sizes if size.suits(corpus.pairs)]
     if budget is None:
         size = fed[-1]
         passes = float(max(size.passes, next(n for most, n in PASSES if corpus.pairs <= most)))
-        batch = size.batch or _batch(passes * corpus.tokens)
+        batch = size.batch or _batch(passes * corpus.tokens, size.least)
         speed = pace(size, batch)
         seconds = passes * corpus.tokens / speed
         return Choice(size, batch, speed, passes, seconds, False, _validations(corpus, speed * seconds))
     larger = None
     for size in reversed(fed):
-        speed = pace(size, BATCHES[0])
+        speed = pace(size, size.least)
         seconds = min(TRAINING_SHARE * budget, MOST_PASSES * corpus.tokens / speed)
         if speed * seconds >= size.needs(corpus.tokens):
             break
         larger = size
-    if (batch := size.batch or _batch(speed * seconds)) != BATCHES[0]:
+    if (batch := size.batch or _batch(speed * seconds, size.least)) != size.least:
         speed = pace(size, batch)
     seconds = min(TRAINING_SHARE * budget, MOST_PASSES * corpus.tokens / speed)
     timed = seconds == TRAINING_SHARE * budget
@@ -161,5 +173,5 @@ def _validations(corpus: CorpusFigures, tokens: float, seconds: float = math.inf
     return round(min(most, max(least, min(seconds / 60, VALIDATION_SHARE * tokens / corpus.validation))))
 
 
-def _batch(tokens: float) -> int:
-    return max([batch for batch in BATCHES if tokens / batch >= UPDATES], default=BATCHES[0])
+def _batch(tokens: float, least: int) -> int:
+    return max([batch for batch in BATCHES if tokens / batch >= UPDATES and batch > least], default=least)

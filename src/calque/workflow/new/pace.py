@@ -24,20 +24,24 @@ UPDATES = 12
 
 def text_of(size: Size, dropout: float) -> str:
     """The definition of a size."""
-    encoder, decoder = (
-        ("tenc", "tdec") if not size.inner else (_block("", size.inner), _block("mh_dot_src_att", size.inner))
-    )
+    head = "# A Transformer with normalisation before each block (Domhan 2018, section 2.4).\n"
+    encoder, decoder = "tenc", "tdec"
+    if size.inner or size.hard_coded:
+        beside = ("hc_self_att(-1, 1)", "hc_self_att(-1, 0)") if size.hard_coded else ("mh_dot_self_att",) * 2
+        encoder, decoder = (_block(*layers, size.inner) for layers in ((beside[0], ""), (beside[1], "mh_dot_src_att")))
+    if size.hard_coded:
+        head += "# Self-attention has fixed weights: beside a word, in the decoder also at it (HC-SA of You 2020, section 3.1).\n"
     return (
-        "# A Transformer with normalisation before each block (Domhan 2018, section 2.4).\n"
+        f"{head}"
         f"d = {size.width}\nheads = {size.heads}\np = {dropout}\n\n"
         f"encoder = pos -> repeat({size.blocks}, {encoder}) -> norm\n"
         f"decoder = pos -> repeat({size.blocks}, {decoder}) -> norm\n"
     )
 
 
-def _block(source: str, inner: int) -> str:
-    """A block whose feed-forward layers have a width of their own."""
-    layers = ("mh_dot_self_att", source, f"ffl({inner})")
+def _block(beside: str, source: str, inner: int) -> str:
+    """A block of a layer that looks at its own side, in the decoder one that looks at the source, and feed-forward layers."""
+    layers = (beside, source, f"ffl({inner})" if inner else "ffl")
     return " -> ".join(f"res_nd({layer})" for layer in layers if layer)
 
 
@@ -89,7 +93,8 @@ class MeasuredPace:
         smallest = next((n for (s, _), n in self._known.items() if s == size), None)
         if smallest is not None and 3 * batch / smallest > 2 * SECONDS:
             return smallest
-        settings = replace(self.settings, batch_tokens=batch, precision=self.precision or self.settings.precision)
+        precision = self.precision or self.settings.precision
+        settings = replace(self.settings, batch_tokens=batch, precision=precision, optimiser=size.optimiser)
         shape = Shape(self.vocabulary, self.vocabulary)
         batches = self._batches(batch)
         first = measure(checked_of(size), shape, settings, batches, 1, 1)

@@ -21,6 +21,7 @@ SHOWN = {
     "model.file": "the architecture, a text of its own",
     "model.initialisation": "t2t: words start as large as the positions that are added to them, and are learned sooner",
     "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
+    "train.optimiser": "muon learns more from each token than adam, which is faster where there are no kernels",
     "train.lr": "learning rate at its peak; smaller for larger models, and where the loss jumps",
     "train.schedule": "linear: from the peak in a straight line to zero at the end of the budget",
     "train.warmup_share": "the rate rises over this share of the budget first",
@@ -33,6 +34,8 @@ SHOWN = {
     "train.clip_norm": "gradients are scaled down to this norm",
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
 }
+FEW_PASSES = 15
+"""Up to so many passes over the text hard-coded self-attention learned more than learned one did (decision 57)."""
 ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
 """The keys that are written even with their defaults."""
 
@@ -118,13 +121,19 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
         f"{proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
     )
     size = f"{choice.size.text}, {proposal.weights / 1e6:.1f} million weights"
-    yield "architecture", f"Transformer, {size}: {_why(proposal)}"
+    hint = (
+        ""
+        if choice.size.hard_coded or choice.passes > FEW_PASSES
+        else "; `--hard-coded` learns more from so few passes"
+    )
+    yield "architecture", f"Transformer, {size}: {_why(proposal)}{hint}"
     yield "dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it"
     updates = f"{_updates(proposal):,} updates"
     yield "batch", f"{choice.batch:,} target tokens, so that the budget has {updates}: many small ones"
     yield (
         "learning rate",
-        f"{train.lr}, reached after {train.warmup_share:.0%} of the budget, then in a straight line to zero at its end "
+        f"{train.lr} by {train.optimiser.capitalize()}, reached after {train.warmup_share:.0%} of the budget, "
+        "then in a straight line to zero at its end "
         "(arXiv 2502.15938)",
     )
     bleu = f"with BLEU of {train.validate_bleu_sentences} sentences"
