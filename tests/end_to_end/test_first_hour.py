@@ -12,10 +12,14 @@ from pathlib import Path
 import pytest
 from command import Outcome, Run
 
+from calque.adl.check import check
 from calque.experiment import DataSettings, load
+from calque.ground.diagnostics import Text
+from calque.layers.registry import builtin
 from calque.run.model_file import load_model
 from calque.workflow.new import new_experiment
 from calque.workflow.new.choices import (
+    ATTENTION,
     BATCHES,
     MOST_PASSES,
     SIZES,
@@ -25,7 +29,7 @@ from calque.workflow.new.choices import (
     choose,
     vocabulary,
 )
-from calque.workflow.new.pace import text_of, weights
+from calque.workflow.new.pace import checked_of, text_of, weights
 from calque.workflow.new.proposal import lines
 from calque.workflow.new.survey import FEW, correlation, sample_of
 from calque.workflow.validation import tokenisation
@@ -175,7 +179,7 @@ def test_a_size_may_want_another_vocabulary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kernels", [True, False])
 def test_the_optimiser_is_one_that_is_fast_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: bool) -> None:
-    monkeypatch.setattr("calque.workflow.new.available", lambda: ["avx2"] * kernels)
+    monkeypatch.setattr("calque.train.muon.has_kernel", lambda: kernels)
     proposal = new_experiment(tmp_path / "new", write(tmp_path, sentences(300)), (), measured=False)
     train = proposal.experiment.train
     expected = ("muon", 0.004, 2048) if kernels else ("adam", 0.002, 1024)
@@ -186,18 +190,22 @@ def test_the_optimiser_is_one_that_is_fast_here(tmp_path: Path, monkeypatch: pyt
         assert size.optimiser == "muon" or size.plain() == size
 
 
-def test_self_attention_may_be_hard_coded(calque: Run, tmp_path: Path) -> None:
-    done = calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(300)), "--no-measure", "--hard-coded")
-    assert "with hard-coded self-attention" in proposed(done)["architecture"]
-    learned = calque("new", tmp_path / "old", "--train", *write(tmp_path, sentences(300)), "--no-measure")
-    assert "hard-coded" not in proposed(learned)["architecture"]
-    told = calque("explain", tmp_path / "new" / "model.adl")
-    assert told.status == 0
-    assert "hc_self_att" in told.out
-    assert "mh_dot_self_att" not in told.out
-    for size in SIZES:
-        fixed = replace(size, hard_coded=True)
-        assert weights(fixed, 4_000) < weights(size, 4_000)
+@pytest.mark.parametrize("attention", [None, *ATTENTION])
+def test_self_attention_is_of_the_kind_that_is_asked_for(calque: Run, tmp_path: Path, attention: str | None) -> None:
+    files, asked = write(tmp_path, sentences(300)), ("--attention", attention) if attention else ()
+    done = calque("new", tmp_path / "new", "--train", *files, "--no-measure", *asked)
+    kind = attention or "relative"
+    assert proposed(done)["architecture"].startswith(f"Transformer, 2 + 2 blocks of width 256{ATTENTION[kind]}, ")
+    (size,) = [size for size in SIZES if (size.width, size.blocks) == (256, 2)]
+    written = (tmp_path / "new" / "model.adl").read_text()
+    dropout = float(written.partition("\np = ")[2].split()[0])
+    text = checked_of(replace(size, attention=kind), dropout).text
+    assert check(Text("model.adl", written), builtin()).text == text
+    assert {layer: layer in text for layer in ("hc_self_att", "mh_dot_self_att", "relative=t5")} == {
+        "hc_self_att": kind == "hard-coded",
+        "mh_dot_self_att": kind != "hard-coded",
+        "relative=t5": kind == "relative",
+    }
 
 
 def test_a_budget_is_kept_and_not_filled_with_passes_that_teach_by_heart() -> None:

@@ -67,9 +67,10 @@ class _New(click.Command):
 )
 @click.option("--no-measure", is_flag=True, help="Assume a speed instead of measuring it for some seconds.")
 @click.option(
-    "--hard-coded",
-    is_flag=True,
-    help="Fix the weights of self-attention (You 2020), which learns more in little time; other tools cannot run the model.",
+    "--attention",
+    type=click.Choice(["plain", "relative", "hard-coded"]),
+    help="Self-attention: plain, as other tools have it; relative, which learns more in little time, and fits into CTranslate2; "
+    "hard-coded (You 2020), for Calque alone.  [default: plain or relative, by size]",
 )
 def new(
     folder: Path,
@@ -77,7 +78,7 @@ def new(
     valid: tuple[Path, Path] | None,
     budget: float | None,
     no_measure: bool,
-    hard_coded: bool,
+    attention: str | None,
 ) -> None:
     """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; explain the choices.
 
@@ -86,7 +87,7 @@ def new(
     from calque.workflow.new import new_experiment
     from calque.workflow.new.proposal import lines
 
-    proposal = new_experiment(folder, train, valid or (), budget, not no_measure, hard_coded)
+    proposal = new_experiment(folder, train, valid or (), budget, not no_measure, attention)
     if proposal.warnings:
         tell(render_all(proposal.warnings) + "\n")
     for line in lines(proposal):

@@ -6,10 +6,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from calque.native.build import available
+
 MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS = 0.95, (3.4445, -4.775, 2.0315), 5
 """The decay of the mean, and the polynomial, as their authors have them."""
 EPSILON = 1e-7
 """What a norm is at least, before numbers are divided by it."""
+
+
+def has_kernel() -> bool:
+    """Whether this machine has, or can compile, a kernel for it; by torch's products it takes most of an update on many."""
+    return bool(available())
 
 
 def muon_rate(lr: float, shape: torch.Size) -> float:

@@ -17,7 +17,6 @@ from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 from calque.ground.files import write_whole
-from calque.native.build import available
 from calque.workflow.new.choices import SIZES, Choice, CorpusFigures, Size, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
 from calque.workflow.new.pace import AssumedPace, MeasuredPace, text_of, weights
@@ -40,42 +39,43 @@ def new_experiment(
     valid: Sequence[Path],
     budget: float | None = None,
     measured: bool = True,
-    hard_coded: bool = False,
+    attention: str | None = None,
 ) -> Proposal:
     """Writes `experiment.toml` and `model.adl` into a new folder, for a budget in seconds if one is given.
 
-    Without validation files one pair in twenty, at most 1,000, is held out of training, chosen by its content; both parts are
-    written beside the experiment. The pace of training is measured, which takes some seconds, unless `measured` is false. With
-    `hard_coded` self-attention has fixed weights. Raises
-    X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), D309 (training
-    would leave out all of them), and what the check of the corpora raises.
+    Without validation files one pair in twenty, at most 1,000, is held out, chosen by its content; both parts are written beside
+    the experiment. The pace is measured for some seconds, unless `measured` is false. `attention`: of `ATTENTION`; None: by size.
+    Raises X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), D309
+    (training would leave out all of them), and what the check of the corpora raises.
     """
     try:
         if folder.is_dir() and any(folder.iterdir()):
             raise error("X405", Place(str(folder)), name=folder)
-        surveyed = survey(train[0], train[1])
-        warnings = list(surveyed.warnings)
-        held = check_corpus(valid[0], valid[1]) if valid else None
-        if held is not None:
-            warnings += held.warnings
-            if (swapped := crossed(surveyed.sample, valid)) is not None:
-                warnings.append(swapped)
+        surveyed, held_out = _surveyed(train, valid)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
     try:
-        held_out = held.pairs if held else 0
         if not valid:
             train, valid, held_out = hold_out(folder, train, surveyed.pairs)
             pairs = surveyed.pairs - held_out
             surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
-        surveyed = replace(surveyed, warnings=tuple(warnings))
-        return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(hard_coded))
+        return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(attention))
     except BaseException as e:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(e, OSError):
             raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
         raise
+
+
+def _surveyed(train: Sequence[Path], valid: Sequence[Path]) -> tuple[Survey, int]:
+    """The survey of the training text, with the warnings of both texts, and the number of validation pairs."""
+    surveyed = survey(train[0], train[1])
+    if not valid:
+        return surveyed, 0
+    held, swapped = check_corpus(valid[0], valid[1]), crossed(surveyed.sample, valid)
+    warnings = (*surveyed.warnings, *held.warnings, *([swapped] if swapped else []))
+    return replace(surveyed, warnings=warnings), held.pairs
 
 
 def _propose(
@@ -154,10 +154,12 @@ def _fitted(
     )
 
 
-def _sizes(hard_coded: bool) -> Sequence[Size]:
-    """The sizes, with the optimisers that are fast here."""
-    fast = SIZES if available() else [size.plain() for size in SIZES]
-    return [replace(size, hard_coded=hard_coded) for size in fast]
+def _sizes(attention: str | None) -> Sequence[Size]:
+    """The sizes, with the optimisers that are fast here, and with the self-attention that is asked for."""
+    from calque.train.muon import has_kernel
+
+    fast = SIZES if has_kernel() else [size.plain() for size in SIZES]
+    return [replace(size, attention=attention or size.attention) for size in fast]
 
 
 def _kept(sample: tuple[list[str], list[str]], codec: Codec) -> tuple[Pairs, dict[str, int]]:

@@ -4,6 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+ATTENTION = {
+    "plain": "",
+    "relative": ", self-attention with relative positions",
+    "hard-coded": ", hard-coded self-attention",
+}
+"""Kinds of self-attention, and what is said of them."""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -26,8 +33,8 @@ class Size:
     """Target tokens in a batch; 0: as many as `UPDATES` allows, but at least `least`."""
     least: int = 1024
     optimiser: str = "adam"
-    hard_coded: bool = False
-    """Self-attention has fixed weights."""
+    attention: str = "plain"
+    """Self-attention, of `ATTENTION`."""
     entries: int = 0
     """Of the vocabulary; 0: as many as `VOCABULARIES` has for the corpus."""
 
@@ -53,8 +60,7 @@ class Size:
     @property
     def text(self) -> str:
         """The size in words."""
-        fixed = " with hard-coded self-attention" if self.hard_coded else ""
-        return f"{self.blocks} + {self.blocks} blocks of width {self.width}{fixed}"
+        return f"{self.blocks} + {self.blocks} blocks of width {self.width}{ATTENTION[self.attention]}"
 
 
 # From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The
@@ -64,8 +70,8 @@ class Size:
 # the middle more in the same time than Adam does (docs/decisions/0057-what-an-hour-teaches.md).
 SIZES = (
     Size(128, 2, 0, 0, 0.003),
-    Size(256, 2, 0, 3e5, 0.004, least=2048, optimiser="muon"),
-    Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon"),
+    Size(256, 2, 0, 3e5, 0.004, least=2048, optimiser="muon", attention="relative"),
+    Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon", attention="relative"),
     Size(128, 4, 20_000, 0, 0.005, most=50_000, passes=80, inner=256, batch=4096, entries=10_000),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )

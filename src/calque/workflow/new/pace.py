@@ -22,14 +22,24 @@ UPDATES = 12
 """The largest number of updates of one measurement."""
 
 
+_BESIDE = {
+    "plain": ("mh_dot_self_att", "mh_dot_self_att"),
+    "relative": ("mh_dot_self_att(relative=t5)", "mh_dot_self_att(relative=t5)"),
+    "hard-coded": ("hc_self_att(-1, 1)", "hc_self_att(-1, 0)"),
+}
+"""Self-attention of encoder and decoder."""
+
+
 def text_of(size: Size, dropout: float) -> str:
     """The definition of a size."""
     head = "# A Transformer with normalisation before each block (Domhan 2018, section 2.4).\n"
     encoder, decoder = "tenc", "tdec"
-    if size.inner or size.hard_coded:
-        beside = ("hc_self_att(-1, 1)", "hc_self_att(-1, 0)") if size.hard_coded else ("mh_dot_self_att",) * 2
-        encoder, decoder = (_block(*layers, size.inner) for layers in ((beside[0], ""), (beside[1], "mh_dot_src_att")))
-    if size.hard_coded:
+    if size.inner or size.attention != "plain":
+        one, other = _BESIDE[size.attention]
+        encoder, decoder = (_block(*layers, size.inner) for layers in ((one, ""), (other, "mh_dot_src_att")))
+    if size.attention == "relative":
+        head += "# Scores of self-attention gain a learned number for each distance (Raffel et al. 2020).\n"
+    if size.attention == "hard-coded":
         head += "# Self-attention has fixed weights: beside a word, in the decoder also at it (HC-SA of You 2020, section 3.1).\n"
     return (
         f"{head}"

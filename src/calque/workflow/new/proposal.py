@@ -34,8 +34,6 @@ SHOWN = {
     "train.clip_norm": "gradients are scaled down to this norm",
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
 }
-FEW_PASSES = 15
-"""Up to so many passes over the text hard-coded self-attention learned more than learned one did (decision 57)."""
 ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
 """The keys that are written even with their defaults."""
 
@@ -121,12 +119,7 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
         f"{proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
     )
     size = f"{choice.size.text}, {proposal.weights / 1e6:.1f} million weights"
-    hint = (
-        ""
-        if choice.size.hard_coded or choice.passes > FEW_PASSES
-        else "; `--hard-coded` learns more from so few passes"
-    )
-    yield "architecture", f"Transformer, {size}: {_why(proposal)}{hint}"
+    yield "architecture", f"Transformer, {size}: {_why(proposal)}"
     yield "dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it"
     updates = f"{_updates(proposal):,} updates"
     yield "batch", f"{choice.batch:,} target tokens, so that the budget has {updates}: many small ones"
