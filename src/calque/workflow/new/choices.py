@@ -42,7 +42,7 @@ class Size:
         """The same with Adam, for a machine on which Muon is slow: without kernels it takes most of an update."""
         if self.optimiser == "adam":
             return self
-        return replace(self, optimiser="adam", lr=self.lr / 2, least=BATCHES[0])
+        return replace(self, optimiser="adam", lr=ADAM_LR[self.width], least=BATCHES[0])
 
     def suits(self, pairs: int) -> bool:
         """Whether it is one for a corpus of so many pairs."""
@@ -66,15 +66,17 @@ class Size:
 # From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The
 # numbers of tokens are estimates; that of the second is based on a training: 600 batches of Multi30k English-German, 0.55
 # million target tokens, gave BLEU 20.8 on test2016. The narrow one is that of examples/multi30k-tiny.toml: of a small corpus
-# many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md). Muon teaches the two in
-# the middle more in the same time than Adam does (docs/decisions/0057-what-an-hour-teaches.md).
+# many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md). Muon and
+# relative positions teach more in the same time than Adam and plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md).
 SIZES = (
-    Size(128, 2, 0, 0, 0.003),
+    Size(128, 2, 0, 0, 0.004, optimiser="muon", attention="relative"),
     Size(256, 2, 0, 3e5, 0.004, least=2048, optimiser="muon", attention="relative"),
     Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon", attention="relative"),
     Size(128, 4, 20_000, 0, 0.005, most=50_000, passes=80, inner=256, batch=4096, entries=10_000),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )
+ADAM_LR = {128: 0.003, 256: 0.002}
+"""By width, the rate of Adam where Muon is slow."""
 VOCABULARIES = ((10_000, 2_000), (50_000, 4_000), (400_000, 8_000), (2_000_000, 16_000), (math.inf, 32_000))
 """(pairs, entries): the vocabulary for corpora of up to so many pairs."""
 PASSES = ((50_000, 30), (400_000, 20), (2_000_000, 10), (math.inf, 5))
