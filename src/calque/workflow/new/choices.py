@@ -67,7 +67,7 @@ class Size:
 # numbers of tokens are estimates; that of the second is based on a training: 600 batches of Multi30k English-German, 0.55
 # million target tokens, gave BLEU 20.8 on test2016. The narrow one is that of examples/multi30k-tiny.toml: of a small corpus
 # many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md). Muon and
-# relative positions teach more in the same time than Adam and plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md).
+# relative positions teach more in as much time as Adam and plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md).
 SIZES = (
     Size(128, 2, 0, 0, 0.004, optimiser="muon", attention="relative"),
     Size(256, 2, 0, 3e5, 0.004, least=2048, optimiser="muon", attention="relative"),
