@@ -38,14 +38,15 @@ def text_of(size: Size, dropout: float) -> str:
         one, other = _BESIDE[size.attention]
         encoder, decoder = (_block(*layers, size.inner) for layers in ((one, ""), (other, "mh_dot_src_att")))
     if size.attention == "relative":
-        head += "# Scores of self-attention gain a learned number for each distance (Raffel et al. 2020).\n"
+        head += "# Scores of self-attention gain a learned number for each distance, in place of positions (Raffel et al. 2020).\n"
     if size.attention == "hard-coded":
         head += "# Self-attention has fixed weights: beside a word, in the decoder also at it (HC-SA of You 2020, section 3.1).\n"
+    first = f"scale({size.width**0.5:.6g}) -> dropout" if size.attention == "relative" else "pos"
     return (
         f"{head}"
         f"d = {size.width}\nheads = {size.heads}\np = {dropout}\n\n"
-        f"encoder = pos -> repeat({size.blocks}, {encoder}) -> norm\n"
-        f"decoder = pos -> repeat({size.blocks}, {decoder}) -> norm\n"
+        f"encoder = {first} -> repeat({size.blocks}, {encoder}) -> norm\n"
+        f"decoder = {first} -> repeat({size.blocks}, {decoder}) -> norm\n"
     )
 
 
