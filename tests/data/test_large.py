@@ -99,7 +99,7 @@ def test_the_digest_of_today_is_that_of_before(base: Path) -> None:
     import dataclasses
     import hashlib
 
-    newer = {"leave_out", "learn_pairs", "stream", "stream_window"}
+    newer = {"leave_out", "learn_pairs", "stream", "stream_window", "byte_fallback"}
     keys = {k: v for k, v in dataclasses.asdict(SETTINGS).items() if k not in newer | {"valid_more", "vocabulary"}}
     keys |= {"train": (), "valid": (), "test": (), "codes": "", "source_end": True}
     names = ("train.a", "train.b", "valid.a", "valid.b")
@@ -109,6 +109,7 @@ def test_the_digest_of_today_is_that_of_before(base: Path) -> None:
     assert digest_of(SETTINGS, files, read, None) == before
     assert digest_of(replace(SETTINGS, stream="-"), files, read, None) == before
     assert digest_of(replace(SETTINGS, leave_out=("copies",)), files, read, None) != before
+    assert digest_of(replace(SETTINGS, byte_fallback=True), files, read, None) != before
 
 
 def test_several_processes_give_the_same_corpus(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
