@@ -13,9 +13,12 @@ from pathlib import Path
 import torch
 
 import calque
+from calque.data.corpus import open_corpus
 from calque.data.lines import Lines
 from calque.evaluate import TOKENISERS, bleu, chrf
 from calque.ledger.entry import conditions, publish
+from calque.papers.cells import validations
+from calque.run.folder import CORPUS
 from calque.run.model_file import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
@@ -81,6 +84,7 @@ def main() -> None:
             data_hash=meta["data"],
             seed=experiment.train.seed,
             notes=given.note,
+            validations=validations(given.run, open_corpus(given.run / CORPUS), experiment.train),
         )
     print(json.dumps({"figures": figures, "conditions": where}))
 

@@ -112,13 +112,17 @@ def test_tokenisers_that_are_not_there(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(tmp_path))
 
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "sacrebleu_tokenizer_spm.model").write_bytes(b"cut off")
+
     def no_network(url: str, path: str) -> None:
         raise URLError("no route to host")
 
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", no_network)
     for tokenize, code, said in (
         ("ja-mecab", "X323", "sacrebleu[ja]"),
-        ("flores200", "X324", "cannot be fetched: no route to host"),
+        ("flores200", "X324", "cannot be used: no route to host"),
+        ("flores101", "X324", "cannot be used: "),
     ):
         with pytest.raises(CalqueError, match=re.escape(said)) as caught:
             bleu(JAPANESE, JAPANESE, tokenize=tokenize)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 METRICS = ("bleu", "chrf", "ter", "meteor")
 TOKENISERS = ("13a", "intl", "zh", "char", "ja-mecab", "ko-mecab", "flores101", "flores200", "none")
 BY_SPACES = ("13a", "intl", "none")
-"""Those that take what stands between spaces for words, punctuation aside."""
+"""Tokenisations whose words end at spaces."""
 _SPLITS_CHARACTERS = ("zh", "char", "ja-mecab")
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
 _SAMPLE = 1000
@@ -41,7 +41,7 @@ class Score:
 def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False, warn: bool = True) -> Any:
     """sacrebleu's BLEU, chrF or TER, by its name in `METRICS`; `tokenize` is for BLEU and TER, `warn` for BLEU.
 
-    Raises X323 where a package of the tokeniser is not installed, X324 where its model can be neither found nor fetched.
+    Raises X323 where a package of the tokeniser is not installed, X324 where its model or dictionary cannot be used.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -50,15 +50,12 @@ def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False, 
     if name == "bleu":
         try:  # `force`: no warning of text that looks tokenised
             return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none" or not warn)
-        except RuntimeError:
-            if tokenize not in _EXTRAS:
-                raise
-            raise error("X323", tokenize=tokenize, extra=_EXTRAS[tokenize]) from None
-        except (
-            OSError,
-            SystemExit,
-        ) as fault:  # sacrebleu fetches the model, and exits where the connection is not safe
-            raise error("X324", tokenize=tokenize, reason=str(getattr(fault, "reason", fault))) from None
+        # sacrebleu exits where the connection is not safe, and asserts that MeCab has no dictionary of the user's.
+        except (AssertionError, OSError, RuntimeError, SystemExit) as fault:
+            if isinstance(fault, RuntimeError) and tokenize in _EXTRAS:
+                raise error("X323", tokenize=tokenize, extra=_EXTRAS[tokenize]) from None
+            reason = str(getattr(fault, "reason", fault)) or type(fault).__name__
+            raise error("X324", tokenize=tokenize, reason=reason) from None
     if name == "chrf":
         return CHRF(lowercase=lowercase)
     if name == "ter":
@@ -179,8 +176,8 @@ def evaluate_files(
 ) -> list[Score]:
     """`evaluate` on two files, plain or gzip, one sentence per line; `read` gives the lines of one.
 
-    `warn` is told where words are not those of the language (D505). Raises D501 where their numbers of lines differ, D502 where
-    there are none, and D1 for what cannot be read.
+    `warn` gets D505 where the tokenisation does not suit the language. Raises D501 where their numbers of lines differ, D502
+    where there are none, and D1 for what cannot be read.
     """
     (lines,), reference_lines = read_aligned([hypotheses], references, read)
     if found := misread(reference_lines, Place(str(references)), metrics, tokenize):

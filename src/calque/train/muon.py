@@ -15,7 +15,8 @@ EPSILON = 1e-7
 
 
 def has_kernel() -> bool:
-    """Whether this machine has, or can compile, a kernel for it; by torch's products it takes most of an update on many."""
+    """Whether this machine has, or can compile, a kernel for it. Without one, and without products in bfloat16, it takes most
+    of an update."""
     return bool(available())
 
 

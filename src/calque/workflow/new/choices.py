@@ -60,7 +60,7 @@ class Size:
     @property
     def text(self) -> str:
         """The size in words."""
-        return f"{self.blocks} + {self.blocks} blocks of width {self.width}{ATTENTION[self.attention]}"
+        return f"{self.blocks} + {self.blocks} blocks of width {self.width}"
 
 
 # From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The

@@ -9,7 +9,7 @@ from calque.experiment import Experiment
 from calque.experiment.keys import SECTIONS
 from calque.experiment.toml import comment, literal
 from calque.ground.diagnostics import Diagnostic
-from calque.workflow.new.choices import Choice
+from calque.workflow.new.choices import ATTENTION, Choice
 from calque.workflow.new.pace import MeasuredPace
 
 # The keys that people change, in the order of the file, with their comments. Other keys are written where they are not default.
@@ -19,7 +19,7 @@ SHOWN = {
     "data.vocabulary_size": "subwords; fewer for less text",
     "data.byte_fallback": "characters too rare to be subwords are written by their bytes, so that none is unknown",
     "model.file": "the architecture, a text of its own",
-    "model.initialisation": "t2t: words start as large as the positions that are added to them, and are learned sooner",
+    "model.initialisation": "t2t: the vectors of words start with a length of about one, and are learned sooner",
     "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
     "train.optimiser": "muon learns more from each token than adam, which is faster where there are no kernels",
     "train.lr": "learning rate at its peak; smaller for larger models, and where the loss jumps",
@@ -118,7 +118,7 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
         f"{data.vocabulary_size:,} subwords for both sides, {few}; "
         f"{proposal.subwords[0]:.1f} a source, {proposal.subwords[1]:.1f} a target",
     )
-    size = f"{choice.size.text}, {proposal.weights / 1e6:.1f} million weights"
+    size = f"{choice.size.text}{ATTENTION[choice.size.attention]}, {proposal.weights / 1e6:.1f} million weights"
     yield "architecture", f"Transformer, {size}: {_why(proposal)}"
     yield "dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it"
     updates = f"{_updates(proposal):,} updates"
