@@ -236,6 +236,7 @@ more = 1
         ("[model]", 'codes = "c"\n[model]', [("X205", '"c"')]),
         ("[model]", 'subwords = "codes"\n[model]', [("X204", '"codes"')]),
         ("[model]", 'subwords = "words"\nvocabulary_size = 4\n[model]', [("X226", "4")]),
+        ("[model]", 'subwords = "words"\nbyte_fallback = true\n[model]', [("X228", "true")]),
         ("[model]", '[model]\nfile = "m.adl"', [("X203", '"m.adl"')]),
         ("[model]", "[modle]", [("X104", "modle")]),
         ("[model]", "[[model]]", [("X106", "model")]),
@@ -419,6 +420,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["data"]["valid_more"] = draw(pair | st.just(())) if plain else ()
     made["data"]["vocabulary_size"] = draw(st.just(0) | st.integers(5, 10**7))
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
+    made["data"]["byte_fallback"] &= made["data"]["subwords"] not in ("codes", "words")
     made["model"]["parent"] = draw(paths | st.just(""))
     made["model"]["plugins"] = draw(
         st.lists(st.sampled_from(["a_module", "/tmp/a.py", "/b.py"]), max_size=2).map(tuple)

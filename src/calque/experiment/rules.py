@@ -106,10 +106,14 @@ def taken_over(x: Experiment) -> bool:
     return x.data.subwords == "imported" or bool(x.model.parent and x.data.vocabulary == "parent")
 
 
+def _no_pieces(x: Experiment) -> bool:
+    """Whether the vocabularies are made here, of words or of given merges, not of pieces that sentencepiece learns."""
+    return x.data.subwords in ("codes", "words") and not taken_over(x)
+
+
 def _no_room(x: Experiment) -> bool:
     """Whether no token has room behind the special symbols. Of pieces, the text decides how many are needed."""
-    counted = x.data.subwords in ("codes", "words") and not taken_over(x)
-    return counted and 0 < x.data.vocabulary_size <= _SPECIALS
+    return _no_pieces(x) and 0 < x.data.vocabulary_size <= _SPECIALS
 
 
 def has_architecture(x: Experiment) -> bool:
@@ -137,6 +141,10 @@ RULES = (
     KeyRule(
         *("X226", ("data.vocabulary_size", "data.subwords")),
         lambda x: _if(_no_room(x), most=_SPECIALS, found=x.data.vocabulary_size),
+    ),
+    KeyRule(
+        *("X228", ("data.byte_fallback", "data.subwords")),
+        lambda x: _if(_no_pieces(x) and x.data.byte_fallback, found=x.data.subwords),
     ),
     KeyRule(
         *("X801", ("decode.replace_unknown", "data.subwords")),
