@@ -8,12 +8,17 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from calque.native.kernels import LEVELS, TINY, Best, Kernels, kernels
+from calque.native.kernels import Best, Kernels, kernels
+from calque.native.packed import LEVELS, TINY, PackedWeight
 from calque.native.steps import Choosing
 
 SIGN = 128
 """The zero point: oneDNN's fast path reads numbers from 0 to 255, which are int8 numbers with the sign bit flipped."""
 PADDED = 5
+MANY = 2048
+"""Words among which one is found sooner by few exact products than by all of them."""
+IN_FULL = 16
+"""Steps whose output layer is multiplied in full, before a screen is made: one that saves less than it costs is not."""
 
 
 @functools.cache
@@ -135,7 +140,7 @@ class Native(Product):
 
     float32   sums of single terms
     bfloat16  weights and inputs are rounded to bfloat16, sums are float32
-    int8      y_ij as `Int8` computes it, for every number of rows; s_j as `Kernels.steps` has them
+    int8      y_ij as `Int8` computes it, for every number of rows; s_j as `calque.native.packed.quantised` has them
     """
 
     weights: ClassVar[torch.dtype]
@@ -146,8 +151,10 @@ class Native(Product):
         if found is None:
             raise RuntimeError("there are no kernels for this processor")
         self.kernels: Kernels = found
-        # Not a buffer: it can neither be cast nor copied to another device.
+        # Not buffers: they can neither be cast nor copied to another device.
         self._packed = found.pack(weight.detach(), self.weights)
+        self._unscreened = None if self.weights == torch.int8 or self.out_features < MANY else self.weight
+        self._in_full = IN_FULL
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
         return self.kernels.product(x, self._packed, self.bias)
@@ -163,11 +170,23 @@ class Native(Product):
         forbidden: Bool[Tensor, "S E"] | None,
     ) -> Best:
         """The n best of the output, see `Kernels.best`."""
-        return self.kernels.best(x, self._packed, self.bias, n, first, end, reward, total, forbidden)
+        weight = self._searched(1, n, total)
+        return self.kernels.best(x, weight, self.bias, n, first, end, reward, total, forbidden)
 
     def choosing(self, first: int, end: int, n: int, reward: float, total: bool) -> Choosing:
         """How steps choose the n best of the output."""
-        return Choosing(self._packed, self.bias, n, first, end, reward, total)
+        return Choosing(self._searched(IN_FULL, n, total), self.bias, n, first, end, reward, total)
+
+    def _searched(self, steps: int, n: int, total: bool) -> PackedWeight:
+        """The weight for so many steps of a search, with a screen where one word is wanted without sums."""
+        if total or n > 1 or self._unscreened is None:
+            return self._packed
+        if self._in_full > 0:
+            self._in_full -= steps
+        else:
+            weight, self._unscreened = self._unscreened, None
+            self._packed = self.kernels.screened(self._packed, weight, self.bias)
+        return self._packed
 
 
 class NativeFloat32(Native):

@@ -117,7 +117,7 @@ struct Sums {
 #ifdef __AVXVNNI__
         v = _mm256_dpbusd_avx_epi32(_mm256_dpbusd_avx_epi32(v, spread(terms), first), spread(terms + 4), second);
 #else
-        // Products of four terms are added up in 16 bits: the weights of any four are small enough (`Kernels.steps`).
+        // Products of four terms are added up in 16 bits: the weights of any four are small enough (packed.py).
         const __m256i one = _mm256_maddubs_epi16(spread(terms), first), two = _mm256_maddubs_epi16(spread(terms + 4), second);
         v = _mm256_add_epi32(v, _mm256_madd_epi16(_mm256_add_epi16(one, two), _mm256_set1_epi16(1)));
 #endif

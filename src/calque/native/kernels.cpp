@@ -6,140 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "products.h"
+#include <numeric>
+
 #include "rows.h"
+#include "screened.h"
 
 namespace {
-
-constexpr float LOG2_E = 1.44269504f;
-
-// The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
-struct Best {
-    float* value;   // of n, with room for whole vectors
-    int32_t* word;  // likewise
-    int n;
-    float bound = NOTHING;  // the last of them
-    float highest = NOTHING, end = NOTHING;
-    Floats sum{};
-
-    // x, which is above the bound, takes its place; the last leaves.
-    void add(float x, int32_t id) {
-#ifdef __AVX512F__
-        if (n <= STRIP) {
-            const __m512 old = _mm512_loadu_ps(value), put = _mm512_set1_ps(x);
-            const __mmask16 before = _mm512_cmp_ps_mask(old, put, _CMP_GE_OQ);  // sorted: they are the first
-            const __mmask16 others = __mmask16(~(before + 1));
-            _mm512_storeu_ps(value, _mm512_mask_expand_ps(put, others, old));
-            _mm512_storeu_si512(word, _mm512_mask_expand_epi32(_mm512_set1_epi32(id), others, _mm512_loadu_si512(word)));
-            bound = value[n - 1];
-            return;
-        }
-#endif
-        int at = n - 1;
-        for (; at > 0 && x > value[at - 1]; at--) value[at] = value[at - 1], word[at] = word[at - 1];
-        value[at] = x, word[at] = id;
-        bound = value[n - 1];
-    }
-};
-
-struct Search {
-    std::vector<Best>& all_best;
-    int64_t count;
-    int64_t first, end;
-    float reward;
-    bool sums;
-    const uint8_t* forbidden;  // [count / per][out]; null: no word is
-    int64_t per, out;
-
-    void pair(int part, int64_t row, int64_t column, Floats y, Floats y2) const {
-        Best& best = all_best[part * count + row];
-        if (forbidden) {
-            const uint8_t* hidden = forbidden + row / per * out + column;
-            if (!std::memchr(hidden, 0, 2 * STRIP)) return;
-            hide(hidden, STRIP, y), hide(hidden + STRIP, STRIP, y2);
-        }
-        const Floats high = largest(y, y2);
-        if (sums) add(best, high, y, &y2);
-        // Nearly all words are neither special nor among the best so far.
-        if (column > std::max(first, end) && !any_above(high, best.bound)) return;
-        look(best, column, STRIP, y);
-        look(best, column + STRIP, STRIP, y2);
-    }
-
-    void some(int part, int64_t row, int64_t column, int some, Floats y) const {
-        Best& best = all_best[part * count + row];
-        if (forbidden) hide(forbidden + row / per * out + column, some, y);
-        for (int i = some; i < STRIP; i++) y[i] = NOTHING;
-        if (sums) add(best, y, y, nullptr);
-        look(best, column, some, y);
-    }
-
-    static void hide(const uint8_t* hidden, int some, Floats& y) {
-        for (int i = 0; i < some; i++) y[i] = hidden[i] ? NOTHING : y[i];
-    }
-
-    // To the sum of exponentials. What is behind the end of a row, or forbidden, is -inf.
-    void add(Best& best, Floats high, Floats y, const Floats* y2) const {
-        if (any_above(high, best.highest)) {
-            const float highest = max_of(high);
-            best.sum = best.sum * (best.highest == NOTHING ? 0.0f : std::exp(best.highest - highest));
-            best.highest = highest;
-        }
-        if (best.highest == NOTHING) return;
-        best.sum += power_of_two((y - best.highest) * LOG2_E);
-        if (y2) best.sum += power_of_two((*y2 - best.highest) * LOG2_E);
-    }
-
-    void look(Best& best, int64_t column, int some, Floats y) const {
-        if (end >= column && end < column + some) {
-            best.end = y[end - column];
-            y[end - column] -= reward;
-        }
-        if (column < first)
-            for (int i = 0; i < STRIP && column + i < first; i++) y[i] = NOTHING;
-        uint32_t left = above(y, best.bound) & ((1u << some) - 1);
-        if (!left) return;
-        alignas(64) float each[STRIP];
-        store(each, y);
-        for (; left; left &= left - 1) {
-            const int i = __builtin_ctz(left);
-            if (each[i] > best.bound) best.add(each[i], int32_t(column + i));
-        }
-    }
-};
-
-template <class Item, class T>
-void best_of(const T* x, int64_t count, const Weights& w, int n, int64_t first, int64_t end, float reward, int sums,
-             const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads) {
-    // Of several words that no row has, none is the end: a row has that once.
-    const int32_t none = int32_t(n > 1 && first == end ? end + 1 : first);
-    const int64_t line = (n + STRIP - 1) / STRIP * STRIP;
-    std::vector<float> value(size_t(threads * count * line), NOTHING);
-    std::vector<int32_t> word(value.size(), none);
-    std::vector<Best> all_best(threads * count);
-    for (int64_t i = 0; i < threads * count; i++)
-        all_best[i].value = &value[i * line], all_best[i].word = &word[i * line], all_best[i].n = n;
-    Search search{all_best, count, first, end, reward, sums != 0, forbidden, per, w.out};
-    product(laid_out<Item>(x, w.width, count, w.width), w, threads, search);
-    for (int64_t row = 0; row < count; row++) {
-        Best& best = all_best[row];
-        float sum = sum_of(best.sum);
-        for (int part = 1; part < threads; part++) {  // later threads have later words
-            Best& other = all_best[part * count + row];
-            for (int i = 0; i < n && other.value[i] > best.bound; i++) best.add(other.value[i], other.word[i]);
-            best.end = std::max(best.end, other.end);
-            const float high = std::max(best.highest, other.highest);
-            if (sums && high != NOTHING) {
-                sum = sum * std::exp(best.highest - high) + sum_of(other.sum) * std::exp(other.highest - high);
-                best.highest = high;
-            }
-        }
-        std::copy_n(best.value, n, values + row * n);
-        std::copy_n(best.word, n, words + row * n);
-        ends[row] = best.end;
-        logs[row] = best.highest + std::log(sum);
-    }
-}
 
 // Of a sentence's `slots` hypotheses with n candidates each, the best n in all, the best first, of equals the first. `values` -
 // `total` are log-probabilities of words, to which those of their hypotheses, `live`, are added. Returns what holds for them.
@@ -182,32 +54,15 @@ int64_t calque_packed_bytes(int64_t out, int64_t width, int item) {
     return (out + STRIP - 1) / STRIP * tiles_of(width, item) * TILE;
 }
 
-// int8 [out][width], bfloat16 or float32: four or two neighbours of a row lie together, or one, for each of the rows of a strip.
-// Where float32 is split, two neighbours, in three parts.
-void calque_pack(const char* weight, int64_t out, int64_t width, int item, char* packed, int32_t* sums) {
-    const bool split = SPLIT && item == 4;
-    const int64_t bytes = split ? 2 : item, per = TILE_BYTES / bytes, together = 4 / bytes, parts = split ? 3 : 1;
-    const int64_t next = tiles_of(width, item);
-    std::memset(packed, 0, size_t(calque_packed_bytes(out, width, item)));
-    for (int64_t o = 0; o < out; o++) {
-        int32_t sum = 0;
-        for (int64_t k = 0; k < width; k++) {
-            const int64_t tile = o / STRIP * next + k / per * parts, line = k % per / together;
-            char* to = packed + tile * TILE + line * LINE + (o % STRIP) * 4 + k % together * bytes;
-            const char* from = weight + (o * width + k) * item;
-            sum += item == 1 ? *from : 0;
-            if (!split) {
-                std::memcpy(to, from, size_t(item));
-                continue;
-            }
-            float left = *(const float*)from;
-            for (int part = 0; part < 3; part++, to += TILE) {
-                const Floats top = (Floats)rounded_to_half(all(left));
-                std::memcpy(to, (const char*)&top + 2, 2);
-                left -= top[0];
-            }
-        }
-        if (sums) sums[o] = 128 * sum;
+// int8 [out][width], bfloat16 or float32, 1, 2 or 4 bytes: four or two neighbours of a row lie together, or one, for each of the
+// rows of a strip. Where float32 is split, two neighbours, in three parts. `sums`, if not null: of int8, 128 times those of the rows.
+void calque_pack(const void* weight, int64_t out, int64_t width, int item, char* packed, int32_t* sums) {
+    if (item == 1) pack((const int8_t*)weight, out, width, packed);
+    if (item == 2) pack((const Half*)weight, out, width, packed);
+    if (item == 4) pack((const float*)weight, out, width, packed);
+    for (int64_t o = 0; sums && o < out; o++) {
+        const int8_t* row = (const int8_t*)weight + o * width;
+        sums[o] = 128 * std::accumulate(row, row + width, int32_t(0));
     }
 }
 
@@ -222,17 +77,22 @@ void calque_product(const void* x, int type, int64_t rows, const char* packed, i
     if (item == 2 && type == 2) product_into<Half>((const Half*)x, rows, w, (Half*)y, threads);
 }
 
+// `screen`: of these weights, for the best word alone where no sums are wanted; null: none.
 void calque_best(const void* x, int type, int64_t rows, const char* packed, int item, const float* scale,
                  const int32_t* sums, const float* bias, int64_t out, int64_t width, int n, int64_t first, int64_t end,
-                 float reward, int with_sums, const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads) {
+                 float reward, int with_sums, const uint8_t* forbidden, int64_t per, const Screen* screen, float* values,
+                 int64_t* words, float* ends, float* logs, int threads) {
     const Weights w{packed, scale, sums, bias, out, width};
-#define BEST(Item, T) \
-    best_of<Item>((const T*)x, rows, w, n, first, end, reward, with_sums, forbidden, per, values, words, ends, logs, threads)
+    const Asked asked{n, with_sums != 0, first, end, reward, forbidden, per, out};
+    const Found found{values, words, ends, logs};
+#define BEST(Item, T) best_of<Item>((const T*)x, rows, w, asked, found, threads)
+#define SCREENED(Item, T) \
+    if (!screen || n > 1 || with_sums || !screened<Item>((const T*)x, rows, w, *screen, asked, found, threads)) BEST(Item, T)
     if (item == 1 && type == 4) BEST(int8_t, float);
     if (item == 1 && type == 2) BEST(int8_t, Half);
-    if (item == 2 && type == 4) BEST(Half, float);
-    if (item == 2 && type == 2) BEST(Half, Half);
-    if (item == 4 && type == 4) BEST(float, float);
+    if (item == 2 && type == 4) SCREENED(Half, float);
+    if (item == 2 && type == 2) SCREENED(Half, Half);
+    if (item == 4 && type == 4) SCREENED(float, float);
 }
 
 // See `best_of_sentence`; for all sentences together.

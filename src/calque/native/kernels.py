@@ -11,25 +11,12 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from calque.native.build import library
+from calque.native.packed import TYPES, WIDEST, PackedWeight, Screen, beginning, quantised
 from calque.native.training_calls import address
 
-STRIP = 16
-"""What the numbers of scales and sums are a multiple of: those of the widest vector."""
-LEVELS = 127
-"""Steps of an int8 number on each side of zero."""
-FOUR_LEVELS = 126
-"""What the sizes of four weights of int8 come to at most where their products are added up in 16 bits, before they are rounded:
-255 (126 + 4/2) < 2^15."""
-TINY = 1e-30
-"""The least scale of a row, so that one of zeros has one."""
-_LINE, _PAGE = 64, 4096
-"""What packed weights begin at multiples of: those of int8 at a page, since one strip of 512 numbers is as long."""
 _PLAIN = (Tensor, torch.nn.Parameter)
-WIDEST = 2**31 // LEVELS**2
-_TYPES = {torch.float32: 4, torch.bfloat16: 2}
 
 
 class _Attention(ctypes.Structure):
@@ -47,33 +34,6 @@ class _Attention(ctypes.Structure):
         ("scale", c_float),
         ("places", c_void_p),
     )
-
-
-class PackedWeight(NamedTuple):
-    """Weights [E, D] in the order in which the kernels read them; int8 ones with a scale for each row."""
-
-    data: Tensor
-    scale: Tensor | None
-    sums: Tensor | None
-    out: int
-    width: int
-    item: int
-
-    @property
-    def addresses(self) -> tuple[int, int, int | None, int | None]:
-        return self.data.data_ptr(), self.item, address(self.scale), address(self.sums)
-
-    def fitting(self, x: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Rows and bias side by side, in types that the kernels multiply with these weights: they see addresses alone.
-
-        A model may have been moved to another type, or run within `torch.autocast`. Raises `ValueError` for other sizes.
-        """
-        if x.shape[-1] != self.width:
-            raise ValueError(f"rows of {x.shape[-1]} numbers, a matrix for {self.width}")
-        if bias is not None and bias.numel() != self.out:
-            raise ValueError(f"a bias of {bias.numel()} numbers, a matrix of {self.out} rows")
-        narrow = x.dtype not in _TYPES or (self.item == 4 and x.dtype != torch.float32)
-        return (x.float() if narrow else x).contiguous(), None if bias is None else bias.float().contiguous()
 
 
 class Best(NamedTuple):
@@ -114,7 +74,7 @@ class Kernels:
         self._pack.argtypes = (c_void_p, c_int64, c_int64, c_int, c_void_p, c_void_p)
         weight = (c_void_p, c_int, c_int64, c_void_p, c_int, c_void_p, c_void_p, c_void_p, c_int64, c_int64)
         self._product.argtypes = (*weight, c_void_p, c_int)
-        search = (c_int, c_int64, c_int64, c_float, c_int, c_void_p, c_int64)
+        search = (c_int, c_int64, c_int64, c_float, c_int, c_void_p, c_int64, c_void_p)
         self._best.argtypes = (*weight, *search, c_void_p, c_void_p, c_void_p, c_void_p, c_int)
         self._attend.argtypes = (c_void_p, c_int, *(c_void_p,) * 8, c_int)
         self._continue, self._reorder = loaded.calque_continue, loaded.calque_reorder
@@ -134,39 +94,31 @@ class Kernels:
             function.restype = None
 
     def pack(self, weight: Float[Tensor, "E D"], dtype: torch.dtype) -> PackedWeight:
-        """The weights in float32, bfloat16, or in int8 with a scale for each row, see `steps`."""
+        """The weights in float32, bfloat16, or in int8 with a scale for each row, see `quantised`."""
         out, width = weight.shape
         if dtype != torch.int8:
             packed = self._packed(weight.to(dtype).contiguous(), None)
             return PackedWeight(packed, None, None, out, width, dtype.itemsize)
         if width > WIDEST:
             raise ValueError(f"rows of {width} numbers: sums of products in int8 have room for {WIDEST}")
-        weight = weight.detach().float()
-        padded = torch.zeros(-(-out // STRIP) * STRIP, dtype=torch.float32)
-        padded[:out] = self.steps(weight)
-        levels = (weight / padded[:out, None]).round_().to(torch.int8)
-        sums = torch.zeros(len(padded), dtype=torch.int32)
-        return PackedWeight(self._packed(levels, sums), padded, sums, out, width, 1)
+        levels, scale = quantised(weight.detach(), self.short_sums)
+        sums = torch.zeros(len(scale), dtype=torch.int32)
+        return PackedWeight(self._packed(levels, sums), scale, sums, out, width, 1)
 
-    def steps(self, weight: Float[Tensor, "E D"]) -> Float[Tensor, " E"]:
-        """The scale of each row in int8: max|w_j| / 127.
-
-        With `short_sums`, a row has a larger scale if some four of its weights are too large together.
-        """
-        sizes = weight.abs()
-        steps = sizes.amax(1).clamp_(min=TINY) / LEVELS
-        if not self.short_sums:
-            return steps
-        # The pairs of every two times four neighbours: of 8 j to 8 j + 7 those at 0, 1, 4 and 5, and at 2, 3, 6 and 7.
-        fours = F.pad(sizes, (0, -sizes.shape[1] % 8)).view(len(sizes), -1, 2, 2, 2).sum((2, 4))
-        return torch.maximum(steps, fours.amax((1, 2)) / FOUR_LEVELS)
+    def screened(
+        self, packed: PackedWeight, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None
+    ) -> PackedWeight:
+        """The packed form of a weight in float32 or bfloat16, with what finds the best words by few exact products."""
+        weight = weight.detach().to(torch.float32 if packed.item == 4 else torch.bfloat16)
+        found = Screen.of(self.pack(weight, torch.int8), weight, bias)
+        return packed if found is None else packed._replace(screen=found)
 
     def _packed(self, weight: Tensor, sums: Tensor | None) -> Tensor:
         out, width, item = *weight.shape, weight.element_size()
         size = self._bytes(out, width, item)
-        beginning = _PAGE if item == 1 else _LINE
-        space = torch.empty(size + beginning, dtype=torch.uint8)
-        data = space[-space.data_ptr() % beginning :][:size]
+        start = beginning(item)
+        space = torch.empty(size + start, dtype=torch.uint8)
+        data = space[-space.data_ptr() % start :][:size]
         self._pack(weight.data_ptr(), out, width, item, data.data_ptr(), address(sums))
         return data
 
@@ -180,7 +132,7 @@ class Kernels:
         rows = x.numel() // weight.width
         data, item, scale, sums = weight.addresses
         self._product(
-            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
+            *(x.data_ptr(), TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
             *(y.data_ptr(), torch.get_num_threads()),
         )
         return y.to(given)
@@ -208,8 +160,9 @@ class Kernels:
         best = Best(logits, words, ends, totals)
         forbidden = None if forbidden is None else forbidden.contiguous()
         data, item, scale, sums = weight.addresses
+        screen = None if weight.screen is None else weight.screen.seen
         self._best(
-            *(x.data_ptr(), _TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
+            *(x.data_ptr(), TYPES[x.dtype], rows, data, item, scale, sums, address(bias), weight.out, weight.width),
             *(
                 n,
                 first,
@@ -218,6 +171,7 @@ class Kernels:
                 total,
                 address(forbidden),
                 1 if forbidden is None else rows // forbidden.shape[0],
+                None if screen is None else ctypes.addressof(screen),
             ),
             *(best.logits.data_ptr(), best.words.data_ptr(), best.end.data_ptr(), best.total.data_ptr()),
             torch.get_num_threads(),
@@ -285,7 +239,7 @@ class Kernels:
         )
         new_keys, new_values = new or (None, None)
         self._attend(
-            *(ctypes.addressof(arguments), _TYPES[q.dtype], q.data_ptr(), keys.data_ptr(), values.data_ptr()),
+            *(ctypes.addressof(arguments), TYPES[q.dtype], q.data_ptr(), keys.data_ptr(), values.data_ptr()),
             *(address(new_keys), address(new_values)),
             *(address(origin), address(hidden), out.data_ptr(), torch.get_num_threads()),
         )
@@ -299,7 +253,7 @@ class Kernels:
         y = torch.empty_like(x)
         width = x.shape[-1]
         self._norm(
-            *(x.data_ptr(), _TYPES[x.dtype], x.numel() // width, width, gain.data_ptr(), shift.data_ptr(), epsilon),
+            *(x.data_ptr(), TYPES[x.dtype], x.numel() // width, width, gain.data_ptr(), shift.data_ptr(), epsilon),
             *(y.data_ptr(), torch.get_num_threads()),
         )
         return y
@@ -339,7 +293,7 @@ def kernels_for(x: Tensor) -> Kernels | None:
 
     A tensor of another class stands for numbers that are not there, as while a model is exported.
     """
-    if x.dtype not in _TYPES or x.device.type != "cpu" or torch.is_grad_enabled() or type(x) not in _PLAIN:
+    if x.dtype not in TYPES or x.device.type != "cpu" or torch.is_grad_enabled() or type(x) not in _PLAIN:
         return None
     return kernels()
 

@@ -1,20 +1,16 @@
 // Products of rows with packed weights in int8, bfloat16 and float32.
 //
-// A strip is as many columns of a product (rows of its weights) as a vector has numbers; weights are packed strip by strip, so that
-// each is read once, in order. All sums of a row are taken in one order, whatever other rows there are.
+// All sums of a row are taken in one order, whatever other rows there are.
 
 #pragma once
 
 #include <vector>
 
+#include "packed.h"
 #include "tiles.h"
-#include "vectors.h"
 
 namespace {
 
-constexpr int TILE_BYTES = 64;               // of a row of a tile
-constexpr int LINE = STRIP * 4;              // bytes of weights that lie together: 32 bits of each column of a strip
-constexpr int TILE = TILE_BYTES / 4 * LINE;  // bytes of weights
 // What differs with the processor, see avx512.h, avx2.h and neon.h:
 //   MOVED     products of bytes take the input as numbers from 0 to 255: moved up by 128
 //   NEAR      bytes of rows beside which weights stay in a cache
@@ -29,21 +25,6 @@ constexpr int TILE = TILE_BYTES / 4 * LINE;  // bytes of weights
 //   Sums      the sums of a strip: a number of 32 bits of each column
 template <class Item>
 constexpr int ROW_BYTES = WIDENED<Item> ? 2 * TILE_BYTES : TILE_BYTES;
-
-// float32 numbers are multiplied by tiles as sums of three in bfloat16, x = x1 + x2 + x3 exactly, 8 bits each. Of the nine
-// products, six are made; the other three are below the last bit.
-#ifdef __AMX_BF16__
-constexpr bool SPLIT = true;
-#else
-constexpr bool SPLIT = false;
-#endif
-
-// How many tiles the weights of a strip take.
-inline int64_t tiles_of(int64_t width, int64_t item) {
-    return SPLIT && item == 4 ? (width + 31) / 32 * 3 : (width * item + TILE_BYTES - 1) / TILE_BYTES;
-}
-
-inline Ints rounded_to_half(Floats x) { return ((Ints)x + 0x8000) & int32_t(0xffff0000); }
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Rows of the input, laid out in tiles: [rows / TALL][width / tile][TALL][ROW_BYTES], zeros behind a row's end. What stands
@@ -386,19 +367,6 @@ inline void wide_sums(const Rows<Item>& rows, const char* w, int64_t next, Sum* 
         else wide_sums<R + 1>(rows, w, next, sums);
     }
 }
-
-// Weights: for each strip its tiles; in int8 then the scales and, if the input is moved up, 128 times the sums of its rows.
-struct Weights {
-    const char* data;
-    const float* scale;
-    const int32_t* sum;
-    const float* bias;
-    int64_t out, width;
-    template <class Item>
-    int64_t next() const {
-        return tiles_of(width, sizeof(Item)) * TILE;
-    }
-};
 
 // What becomes of sums, for the columns of a strip: both scales are undone, the bias is added.
 template <class Item>

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from calque.native.kernels import PackedWeight, kernels
+from calque.native.kernels import kernels
+from calque.native.packed import PackedWeight
 from calque.native.placed import ADD, MULTIPLY, Arena, Bound, Closed, Frame, Kind, Rows, Step, Value
 from calque.native.writer import Made, NoProgram, Writer
 

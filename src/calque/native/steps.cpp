@@ -12,7 +12,8 @@ extern "C" {
 int calque_run(const void* operations, int64_t count, const Frame* frame, int type);
 void calque_best(const void* x, int type, int64_t rows, const char* packed, int item, const float* scale, const int32_t* sums,
                  const float* bias, int64_t out, int64_t width, int n, int64_t first, int64_t end, float reward, int with_sums,
-                 const uint8_t* forbidden, int64_t per, float* values, int64_t* words, float* ends, float* logs, int threads);
+                 const uint8_t* forbidden, int64_t per, const void* screen, float* values, int64_t* words, float* ends, float* logs,
+                 int threads);
 int calque_continue(const float* values, const int64_t* words, const float* live, const float* total, int64_t sentences, int64_t slots,
                     int64_t n, int64_t end, float* logp, int64_t* parents, int64_t* chosen);
 int calque_reorder(const int16_t* origin, const int64_t* rows, int64_t count, int64_t held, int64_t slots, int64_t capacity, int64_t past,
@@ -33,6 +34,7 @@ struct Steps {
     const float* scale;
     const int32_t* sums;
     const float* bias;
+    const void* screen;  // of these weights; null: none
     int64_t item, out, width;
     int64_t n, first, end, total;
     float reward, unused;
@@ -124,7 +126,7 @@ extern "C" int64_t calque_steps(Steps* given) {
         float *values = s.values + i * rows * s.n, *totals = s.totals + i * rows;
         int64_t* words = s.words + i * rows * s.n;
         calque_best(s.z, int(s.type), rows, s.weight, int(s.item), s.scale, s.sums, s.bias, s.out, s.width, int(s.n), s.first, s.end,
-                    s.reward, int(s.total), s.forbidden, f.beams, values, words, s.ends + i * rows, totals, int(f.threads));
+                    s.reward, int(s.total), s.forbidden, f.beams, s.screen, values, words, s.ends + i * rows, totals, int(f.threads));
         if (++i == s.most) return i;
         if (!(s.live ? goes_on(s, bound, values, words, totals, next, from) : goes_on(s, words, next))) return i;
         if (s.ids)

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from calque.native.kernels import Best, Kernels, PackedWeight
+from calque.native.kernels import Best, Kernels
+from calque.native.packed import PackedWeight, SeenScreen
 from calque.native.placed import Arena, Closed, Frame
 from calque.native.training_calls import address
 
@@ -64,7 +65,7 @@ class _Steps(ctypes.Structure):
         ("frame", c_void_p),
         ("bound", c_void_p * 3),
         *((name, c_int64) for name in ("tensors", "made")),
-        *((name, c_void_p) for name in ("moved_rows", "z", "weight", "scale", "sums", "bias")),
+        *((name, c_void_p) for name in ("moved_rows", "z", "weight", "scale", "sums", "bias", "screen")),
         *((name, c_int64) for name in ("item", "out", "width", "n", "first", "end", "total")),
         ("reward", c_float),
         ("unused", c_float),
@@ -77,6 +78,7 @@ class _Steps(ctypes.Structure):
     )
     kept: tuple[Tensor | None, ...]
     """tensors that nobody else may hold"""
+    seen: SeenScreen
 
 
 def make_steps(
@@ -119,6 +121,9 @@ def _choose(call: _Steps, choosing: Choosing) -> None:
     """Fills in how words are chosen. What a call changes is a copy."""
     weight = choosing.weight
     call.weight, call.item, call.scale, call.sums = weight.addresses
+    if weight.screen is not None:
+        call.seen = weight.screen.seen
+        call.screen = ctypes.addressof(call.seen)
     call.out, call.width, call.n = weight.out, weight.width, choosing.n
     call.first, call.end, call.enough = choosing.first, choosing.end, choosing.enough
     call.reward, call.total = choosing.reward, choosing.total

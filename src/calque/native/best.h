@@ -1,0 +1,164 @@
+// The best words of an output layer, without its logits.
+
+#pragma once
+
+#include <cmath>
+
+#include "products.h"
+
+namespace {
+
+constexpr float LOG2_E = 1.44269504f;
+
+// The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
+struct Best {
+    float* value;   // of n, with room for whole vectors
+    int32_t* word;  // likewise
+    int n;
+    float bound = NOTHING;  // the last of them
+    float highest = NOTHING, end = NOTHING;
+    Floats sum{};
+
+    // x, which is above the bound, takes its place; the last leaves.
+    void add(float x, int32_t id) {
+#ifdef __AVX512F__
+        if (n <= STRIP) {
+            const __m512 old = _mm512_loadu_ps(value), put = _mm512_set1_ps(x);
+            const __mmask16 before = _mm512_cmp_ps_mask(old, put, _CMP_GE_OQ);  // sorted: they are the first
+            const __mmask16 others = __mmask16(~(before + 1));
+            _mm512_storeu_ps(value, _mm512_mask_expand_ps(put, others, old));
+            _mm512_storeu_si512(word, _mm512_mask_expand_epi32(_mm512_set1_epi32(id), others, _mm512_loadu_si512(word)));
+            bound = value[n - 1];
+            return;
+        }
+#endif
+        int at = n - 1;
+        for (; at > 0 && x > value[at - 1]; at--) value[at] = value[at - 1], word[at] = word[at - 1];
+        value[at] = x, word[at] = id;
+        bound = value[n - 1];
+    }
+};
+
+// What is asked of the words of every row.
+struct Asked {
+    int n;
+    bool sums;           // whether log sum exp is wanted
+    int64_t first, end;  // words before the first may not be chosen
+    float reward;        // by which the logit of the end counts as less
+    const uint8_t* forbidden;  // [count / per][out]; null: no word is
+    int64_t per, out;
+
+    static void hide(const uint8_t* hidden, int some, Floats& y) {
+        for (int i = 0; i < some; i++) y[i] = hidden[i] ? NOTHING : y[i];
+    }
+
+    // The logits of two strips, forbidden ones -inf. Whether any is left.
+    bool hide(int64_t row, int64_t column, Floats& y, Floats& y2) const {
+        if (!forbidden) return true;
+        const uint8_t* hidden = forbidden + row / per * out + column;
+        if (!std::memchr(hidden, 0, 2 * STRIP)) return false;
+        hide(hidden, STRIP, y), hide(hidden + STRIP, STRIP, y2);
+        return true;
+    }
+
+    // The first `some` logits of the last strip of a row, or none.
+    void hide(int64_t row, int64_t column, int some, Floats& y) const {
+        if (forbidden) hide(forbidden + row / per * out + column, some, y);
+        for (int i = some; i < STRIP; i++) y[i] = NOTHING;
+    }
+};
+
+// What is found of every row: the n best words and their logits, the logit of the end, log sum exp.
+struct Found {
+    float* values;
+    int64_t* words;
+    float *ends, *logs;
+};
+
+struct Search {
+    std::vector<Best>& all_best;
+    int64_t count;
+    const Asked& asked;
+
+    void pair(int part, int64_t row, int64_t column, Floats y, Floats y2) const {
+        Best& best = all_best[part * count + row];
+        if (!asked.hide(row, column, y, y2)) return;
+        const Floats high = largest(y, y2);
+        if (asked.sums) add(best, high, y, &y2);
+        // Nearly all words are neither special nor among the best so far.
+        if (column > std::max(asked.first, asked.end) && !any_above(high, best.bound)) return;
+        look(best, column, STRIP, y);
+        look(best, column + STRIP, STRIP, y2);
+    }
+
+    void some(int part, int64_t row, int64_t column, int some, Floats y) const {
+        Best& best = all_best[part * count + row];
+        asked.hide(row, column, some, y);
+        if (asked.sums) add(best, y, y, nullptr);
+        look(best, column, some, y);
+    }
+
+    // To the sum of exponentials. What is behind the end of a row, or forbidden, is -inf.
+    void add(Best& best, Floats high, Floats y, const Floats* y2) const {
+        if (any_above(high, best.highest)) {
+            const float highest = max_of(high);
+            best.sum = best.sum * (best.highest == NOTHING ? 0.0f : std::exp(best.highest - highest));
+            best.highest = highest;
+        }
+        if (best.highest == NOTHING) return;
+        best.sum += power_of_two((y - best.highest) * LOG2_E);
+        if (y2) best.sum += power_of_two((*y2 - best.highest) * LOG2_E);
+    }
+
+    void look(Best& best, int64_t column, int some, Floats y) const {
+        const int64_t end = asked.end - column;
+        if (end >= 0 && end < some) {
+            best.end = y[end];
+            y[end] -= asked.reward;
+        }
+        for (int i = 0; i < STRIP && column + i < asked.first; i++) y[i] = NOTHING;
+        uint32_t left = above(y, best.bound) & ((1u << some) - 1);
+        if (!left) return;
+        alignas(64) float each[STRIP];
+        store(each, y);
+        for (; left; left &= left - 1) {
+            const int i = __builtin_ctz(left);
+            if (each[i] > best.bound) best.add(each[i], int32_t(column + i));
+        }
+    }
+};
+
+template <class Item, class T>
+void best_of(const T* x, int64_t count, const Weights& w, const Asked& asked, Found found, int threads) {
+    const int n = asked.n;
+    // Of several words that no row has, none is the end: a row has that once.
+    const int32_t none = int32_t(n > 1 && asked.first == asked.end ? asked.end + 1 : asked.first);
+    const int64_t line = (n + STRIP - 1) / STRIP * STRIP;
+    std::vector<float> value(size_t(threads * count * line), NOTHING);
+    std::vector<int32_t> word(value.size(), none);
+    std::vector<Best> all_best(threads * count);
+    for (int64_t i = 0; i < threads * count; i++)
+        all_best[i].value = &value[i * line], all_best[i].word = &word[i * line], all_best[i].n = n;
+    Search search{all_best, count, asked};
+    product(laid_out<Item>(x, w.width, count, w.width), w, threads, search);
+    for (int64_t row = 0; row < count; row++) {
+        Best& best = all_best[row];
+        float sum = sum_of(best.sum);
+        for (int part = 1; part < threads; part++) {  // later threads have later words
+            Best& other = all_best[part * count + row];
+            for (int i = 0; i < n && other.value[i] > best.bound; i++) best.add(other.value[i], other.word[i]);
+            best.end = std::max(best.end, other.end);
+            const float high = std::max(best.highest, other.highest);
+            if (asked.sums && high != NOTHING) {
+                sum = sum * std::exp(best.highest - high) + sum_of(other.sum) * std::exp(other.highest - high);
+                best.highest = high;
+            }
+        }
+        std::copy_n(best.value, n, found.values + row * n);
+        std::copy_n(best.word, n, found.words + row * n);
+        found.ends[row] = best.end;
+        found.logs[row] = best.highest + std::log(sum);
+    }
+}
+
+}  // namespace
