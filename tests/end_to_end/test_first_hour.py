@@ -31,7 +31,7 @@ from calque.workflow.new.choices import (
 )
 from calque.workflow.new.pace import checked_of, text_of, weights
 from calque.workflow.new.proposal import lines
-from calque.workflow.new.survey import FEW, correlation, sample_of
+from calque.workflow.new.survey import FEW, correlation, crossed, sample_of
 from calque.workflow.validation import tokenisation
 
 Pair = tuple[str, str]
@@ -414,3 +414,13 @@ def test_a_proposed_experiment_learns(calque: Run, tmp_path: Path) -> None:
     done = calque("train", calque(*asked).out.strip(), "--out", tmp_path / "run", *limit)
     assert done.status == 0, done.err
     assert load_model(tmp_path / "run").meta["figures"]["bleu"] > 60
+
+
+def test_the_kind_of_text_is_looked_up_once_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once a line: a survey of a small corpus took a minute."""
+    asked = []
+    monkeypatch.setattr(sys.modules[crossed.__module__], "unspaced", lambda side: bool(asked.append(len(side))))
+    train, valid = write(tmp_path, sentences(300), "train"), write(tmp_path, sentences(40, 7), "valid")
+    source, target = (file.read_text().splitlines() for file in train)
+    assert crossed((source, target), valid) is None
+    assert asked == [300, 300, 40, 40]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +82,10 @@ def _split_of(side: Sequence[str]) -> Callable[[str], list[str]]:
     return (lambda line: list("".join(line.split()))) if unspaced(side) else str.split
 
 
+def _words(side: Sequence[str]) -> Iterator[str]:
+    return chain.from_iterable(map(_split_of(side), side))
+
+
 def sample_of(files: Sequence[Path], pairs: int) -> tuple[list[str], list[str]]:
     """Up to `SAMPLE` pairs, spread evenly over a corpus of `pairs`."""
     count = min(pairs, SAMPLE)
@@ -98,9 +102,8 @@ def _tables(files: Sequence[Path], tabs: Sequence[int], lines: int) -> Iterator[
 
 def crossed(train: tuple[Sequence[str], Sequence[str]], files: Sequence[Path]) -> Diagnostic | None:
     """The warning D133 where the sides of the validation text are exchanged, judged by the words of the training text."""
-    known = [{word for line in side for word in _split_of(side)(line)} for side in train]
-    valid = [list(islice(Lines(file), 2000)) for file in files]
-    tried = [Counter(word for line in side for word in _split_of(side)(line)) for side in valid]
+    known = [set(_words(side)) for side in train]
+    tried = [Counter(_words(list(islice(Lines(file), 2000)))) for file in files]
 
     def share(side: int, of: int) -> float:
         return sum(n for word, n in tried[side].items() if word in known[of]) / max(1, tried[side].total())
