@@ -46,7 +46,7 @@ ORDER = (
 )
 MOST_ENTRIES = 30
 """At the top of the package, `py.typed`, `__init__` and `__main__` included."""
-MOST_ARROWS = 168
+MOST_ARROWS = 169
 LONGEST_FILE, MEDIAN_FILE = 350, 120
 LONGEST_FUNCTION, MOST_BRANCHES = 40, 12
 # What a layer's own file may import of its package: the shared parts, never another layer.

@@ -8,7 +8,7 @@ import click
 from calque.cli.base import FILE, RUN, root, tell
 from calque.ground.diagnostics import Place, error
 
-TO = ("argos", "ctranslate2", "hf", "marian", "onnx")
+TO = ("argos", "calque", "ctranslate2", "hf", "marian", "onnx")
 FROM = ("hf", "marian")
 
 
@@ -17,7 +17,10 @@ FROM = ("hf", "marian")
 @click.option("--to", "form", type=click.Choice(TO), required=True, help="The format.")
 @click.option("--out", type=FILE, help="The folder or file to write; default: RUN-FORMAT beside the run.")
 @click.option(
-    "--precision", default="float32", show_default=True, help="Type of the numbers; ctranslate2: int8 and others."
+    "--precision",
+    default="float32",
+    show_default=True,
+    help="Type of the numbers; calque: bfloat16, int8; ctranslate2: these and others.",
 )
 @click.option("--test", type=FILE, nargs=2, help="Source and reference: the card gets BLEU and chrF with signatures.")
 @click.option("--source-language", default="", help="The code of the language of sources, such as en; argos needs it.")
@@ -31,10 +34,11 @@ def export(
     source_language: str,
     target_language: str,
 ) -> None:
-    """Write a trained run for another tool, with a model card in README.md.
+    """Write a trained run for another tool or place, with a model card in README.md.
 
-    The canonical text is matched against what the format can say; where it cannot, the error points at the first layer that does
-    not fit. docs/other-tools.md has the table of what each format carries.
+    calque is a run folder without checkpoints, corpus and log, whose weights may take half or a quarter of their bytes; any text
+    fits. For the other formats the canonical text is matched against what they can say; where they cannot, the error points at
+    the first layer that does not fit. docs/other-tools.md has the table of what each format carries.
     """
     from calque.exchange.export import export as write
     from calque.workflow.plugins import registry_of_run

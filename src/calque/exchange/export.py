@@ -10,6 +10,7 @@ from pathlib import Path
 
 from calque.exchange.card import CARD, card, length_penalty
 from calque.exchange.to_argos import package_folder, write_argos
+from calque.exchange.to_calque import write_calque
 from calque.exchange.to_ctranslate2 import write_ctranslate2
 from calque.exchange.to_hf import write_hf
 from calque.exchange.to_marian import write_marian
@@ -165,7 +166,16 @@ def _marian_usage(exported: Exported) -> str:
     )
 
 
+def _calque_usage(exported: Exported) -> str:
+    return (
+        "```sh\ncalque translate FOLDER < new.txt\n```\n\n"
+        "A run folder like any other, on which every command works that needs no corpus, log or checkpoints; "
+        "`model.json` says under `stored` in which type its matrices are. Further training starts from it with `--from`."
+    )
+
+
 FORMATS = {
+    "calque": Format("a run to translate with", write_calque, _calque_usage, codecs=False),
     "marian": Format("a model of Marian", write_marian, _marian_usage, codecs=False),
     "argos": Format(
         "a package of Argos Translate", write_argos, _argos_usage, ".argosmodel", package_folder, codecs=False

@@ -179,7 +179,10 @@ def replacing(folder: Path) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
-        for path in temporary.iterdir():
+        for path in temporary.rglob("*"):
+            if path.is_dir():
+                sync_folder(path)
+                continue
             with open(path, "rb") as file:
                 os.fsync(file.fileno())
         sync_folder(temporary)

@@ -21,6 +21,7 @@ from calque.layers.contract import Registry
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run.folder import CODECS, MODEL, clear
+from calque.run.stored import restored
 from calque.run.tensors import read_tensors, write_tensors
 
 DRAWN = {nn.init.kaiming_uniform_, nn.init.uniform_, nn.init.normal_}
@@ -101,6 +102,12 @@ def save_model(
     write_tensors(folder / MODEL, weights, about)
 
 
+def read_model(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The final weights of a run by path, and its `model.json`. Raises what `read_tensors` raises."""
+    weights, about = read_tensors(folder / MODEL)
+    return restored(weights), about
+
+
 def codec_sums(folder: Path) -> dict[str, str]:
     """The checksums of the files of codecs, by name; temporary files of killed processes left out."""
     return {path.name: checksum(path) for path in sorted(folder.iterdir()) if not path.name.startswith(".")}
@@ -142,7 +149,7 @@ def load_model(
     and `experiment.load` raise.
     """
     clear(folder)
-    weights, meta = read_tensors(folder / MODEL)
+    weights, meta = read_model(folder)
     check_codecs(folder, meta)
     if not (folder / EXPERIMENT).is_file():
         raise error("K101", Place(str(folder)), name=EXPERIMENT)

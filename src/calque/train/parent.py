@@ -15,8 +15,8 @@ from calque.experiment import DataSettings, Experiment, load
 from calque.ground.diagnostics import CalqueError, Place, error
 from calque.model import Model
 from calque.run.folder import CODECS, EXPERIMENT, MODEL
-from calque.run.model_file import check_codecs, codec_sums
-from calque.run.tensors import read_about, read_tensors
+from calque.run.model_file import check_codecs, codec_sums, read_model
+from calque.run.tensors import read_about
 
 TAKEN = (
     "subwords",
@@ -71,9 +71,9 @@ def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> Weigh
     """Copies what fits from the model of a run folder: every parameter of the same path and shape.
 
     Embeddings and the output layer fit where the vocabulary of their side is the same and as many matrices are one; constants
-    that were measured on data stay those of this run's data. Raises X441 where nothing fits, and what `read_tensors` raises.
+    that were measured on data stay those of this run's data. Raises X441 where nothing fits, and what `read_model` raises.
     """
-    weights, about = read_tensors(folder / MODEL)
+    weights, about = read_model(folder)
     check_codecs(folder, about)
     theirs = _every_name(weights, about["shape"]["tying"])
     same = [difference(a, b) is None for a, b in zip(codecs, load_codecs(folder / CODECS), strict=True)]
