@@ -25,7 +25,6 @@ from calque.data.lines import Lines
 from calque.data.vocabulary import BOS, EOS, UNK
 from calque.ledger.entry import conditions, publish
 from calque.native.kernels import Best, Kernels, kernels
-from calque.native.packed import PackedWeight
 from calque.run.model_file import load_model
 
 LEDGER = Path(__file__).parent.parent / "docs" / "results"
@@ -51,19 +50,6 @@ def rows_of_run(rows: int, run: str, source: str, target: str) -> tuple[Tensor, 
         if sum(map(len, found)) >= rows:
             break
     return torch.cat(found)[:rows], model.output.weight, model.output.bias
-
-
-def left(native: Kernels, x: Tensor, weight: PackedWeight, bias: Tensor | None) -> float:
-    """The mean number of words of a row that may have the largest exact logit, as `screened.h` bounds it."""
-    assert weight.screen is not None
-    rough, _, errors, _ = weight.screen
-    size = x.abs().amax(1, keepdim=True).clamp(min=1e-30)
-    held = (x * (127 / size)).round() * (size / 127)
-    logits = native.product(x, rough, bias)
-    lost, whole = (x - held).norm(dim=1, keepdim=True), x.norm(dim=1, keepdim=True)
-    error = (lost * errors[0] + whole * errors[1] + errors[2])[:, : weight.out]
-    least = (logits - error)[:, UNK:].amax(1, keepdim=True)
-    return float(((logits + error)[:, UNK:] >= least).sum(1).float().mean())
 
 
 def turns(x: Tensor, count: int) -> Iterator[Tensor]:
@@ -97,7 +83,11 @@ def measured(native: Kernels, given: argparse.Namespace) -> dict[str, int | floa
         ways = {name: partial(find, weight=weight) for name, weight in each.items()}
         rows = x.to(dtype)
         one, other = (ways[name](rows) for name in ("all products", "few products"))
-        figures[f"{precision}: words a row"] = round(left(native, rows.float(), screened, bias), 1)
+        seen, whole, words = (
+            screened.screen.tally.tolist() if screened.screen is not None else (len(rows), len(rows), 0)
+        )
+        figures[f"{precision}: words a row"] = round(words / max(1, seen - whole), 1)
+        figures[f"{precision}: rows with all words"] = whole
         figures[f"{precision}: other results of {len(rows)} rows"] = int(
             ((one.logits != other.logits) | (one.words != other.words)).sum()
         )

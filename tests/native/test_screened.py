@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from calque.decode.products import IN_FULL, MANY, NativeBfloat16, NativeFloat32, NativeInt8
+import calque
+from calque.decode import products
+from calque.decode.prepare import prepare_for_decoding
+from calque.decode.products import IN_FULL, MANY, Native, NativeBfloat16, NativeFloat32, NativeInt8
+from calque.decode.rule import SearchSettings
+from calque.decode.search import search
 from calque.native.kernels import Best, Kernels
 from calque.native.packed import PackedWeight
 from instructions import EACH, load
@@ -98,6 +103,40 @@ def test_rows_that_are_no_numbers_or_zero(native: Kernels, dtype: torch.dtype) -
             assert_same(*(native.best(x, one, bias, 1, END, END, 0.0, False) for one in weights))
 
 
+def test_numbers_whose_squares_float32_does_not_have(native: Kernels) -> None:
+    """Errors that vanish would leave too few words."""
+    x, w = torch.randn(60, 64), torch.randn(4000, 64)
+    for rows, words in ((1e-24, 1.0), (1.0, 1e-24), (1e-24, 1e17), (1e-30, 1e25), (1e18, 1e18)):
+        weights = packed(native, w * words, None, torch.float32)
+        for row in x * rows:  # alone: no other row keeps words for it
+            assert_same(*(native.best(row[None], one, None, 1, 3, END, 0.0, False) for one in weights))
+
+
+def test_logits_that_overflow(native: Kernels) -> None:
+    x, w, b = torch.randn(40, 64) * 1e16, torch.randn(4000, 64) * 1e17, torch.zeros(4000)
+    b[100:200] = torch.finfo(torch.float32).max
+    weights = packed(native, w, b, torch.float32)
+    full, fast = (native.best(x, one, b, 1, 0, END, 0.0, False) for one in weights)
+    assert full.logits.isinf().any()
+    assert_same(full, fast)
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 2999), (2999, 0), (3000, 2), (3, -1), (0, 3000), (2999, 2999)])
+def test_words_at_the_edges_and_beyond(native: Kernels, first: int, end: int) -> None:
+    x, weights = torch.randn(5, 64), packed(native, torch.randn(3000, 64), None, torch.float32)
+    assert_same(*(native.best(x, one, None, 1, first, end, 0.5, False) for one in weights))
+
+
+def test_one_row_of_zeros_costs_the_others_nothing(native: Kernels) -> None:
+    x, (full, screened) = torch.randn(100, 64), packed(native, torch.randn(3000, 64), None, torch.float32)
+    x[50] = 0
+    assert_same(*(native.best(x, one, None, 1, END, END, 0.0, False) for one in (full, screened)))
+    assert screened.screen is not None
+    rows, whole, words = screened.screen.tally.tolist()
+    assert (rows, whole) == (100, 32)
+    assert 68 <= words <= 68 * 100
+
+
 def test_weights_that_are_no_numbers_have_no_screen(native: Kernels) -> None:
     w = torch.randn(100, 64)
     w[7, 3] = torch.inf
@@ -143,6 +182,42 @@ def test_an_output_layer_has_a_screen_once_it_is_worth_one(kind: type[NativeFloa
     assert product.choosing(3, END, 1, 0.0, False).weight.screen is not None
     product.bfloat16().float()  # rounds what lies beside the packed weight
     assert_same(product.best(x, 1, *search, None), before)
+
+
+def test_a_screen_that_spares_nothing_is_given_up() -> None:
+    """Where one number of every row is far larger than the others, int8 holds little of these."""
+    w, x = torch.randn(MANY, 64), torch.randn(5, 64)
+    x[:, 3], w[:, 3] = 1000, 1e-3
+    product = NativeFloat32(w, None, keeps=True)
+    for _ in range(2):
+        product.choosing(3, END, 1, 0.0, False)
+    for _ in range(2):
+        product.best(x, 1, 3, END, 0.0, False, None)
+    assert product._packed.screen is None
+    product.best(x, 1, 3, END, 0.0, False, None)
+    assert product._packed.screen is None
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_searches_write_the_same_words(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    """Through steps of which several are one call."""
+    text = "d = 32\nheads = 2\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n"
+    source = torch.randint(4, 40, (7, 9))
+    settings, limits = SearchSettings(beam=1, scores=False, exact_length=40), torch.full((7,), 40)
+    found, tallies = [], []
+    for many in (MANY, 10**9):
+        monkeypatch.setattr(products, "MANY", many)
+        torch.manual_seed(1)
+        model = prepare_for_decoding(calque.build(text, 3000, 3000), precision)
+        found += [search(model, source, source > 0, limits, settings).tokens for _ in range(4)]
+        screen = model.output._packed.screen if isinstance(model.output, Native) else None
+        tallies.append(None if screen is None else screen.tally.tolist())
+    assert all(one == found[0] for one in found)
+    assert tallies[1] is None
+    assert tallies[0] is not None
+    rows, whole, _ = tallies[0]
+    assert rows > 7 * 40
+    assert whole < 0.5 * rows
 
 
 def test_layers_that_gain_nothing_have_none() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from calque.native.kernels import Best, Kernels, kernels
-from calque.native.packed import LEVELS, TINY, PackedWeight
+from calque.native.packed import LEVELS, TINY, WIDEST, PackedWeight
 from calque.native.steps import Choosing
 
 SIGN = 128
@@ -18,7 +18,7 @@ PADDED = 5
 MANY = 2048
 """Words among which one is found sooner by few exact products than by all of them."""
 IN_FULL = 16
-"""Steps whose output layer is multiplied in full, before a screen is made: one that saves less than it costs is not."""
+"""Steps of greedy search before a screen is made, about as many as it takes to save what making it costs."""
 
 
 @functools.cache
@@ -138,6 +138,8 @@ class Int8(Product):
 class Native(Product):
     """The product by a kernel of Calque's own: W x + b in sums of 32 bits, whatever the number of rows.
 
+    A weight that is kept is read later, too, and must not be changed.
+
     float32   sums of single terms
     bfloat16  weights and inputs are rounded to bfloat16, sums are float32
     int8      y_ij as `Int8` computes it, for every number of rows; s_j as `calque.native.packed.quantised` has them
@@ -153,7 +155,9 @@ class Native(Product):
         self.kernels: Kernels = found
         # Not buffers: they can neither be cast nor copied to another device.
         self._packed = found.pack(weight.detach(), self.weights)
-        self._unscreened = None if self.weights == torch.int8 or self.out_features < MANY else self.weight
+        self._unscreened = self.weight if self.out_features >= MANY and self.in_features <= WIDEST else None
+        if self.weights == torch.int8:
+            self._unscreened = None
         self._in_full = IN_FULL
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
@@ -178,14 +182,18 @@ class Native(Product):
         return Choosing(self._searched(IN_FULL, n, total), self.bias, n, first, end, reward, total)
 
     def _searched(self, steps: int, n: int, total: bool) -> PackedWeight:
-        """The weight for so many steps of a search, with a screen where one word is wanted without sums."""
-        if total or n > 1 or self._unscreened is None:
+        """The weight for so many steps of a search, with a screen where one word is wanted without sums, as long as that pays."""
+        weight, packed = self._unscreened, self._packed
+        if total or n > 1:
+            return packed
+        if packed.screen is not None and not packed.screen.pays:
+            self._packed = packed._replace(screen=None)
+        if weight is None:
             return self._packed
         if self._in_full > 0:
             self._in_full -= steps
         else:
-            weight, self._unscreened = self._unscreened, None
-            self._packed = self.kernels.screened(self._packed, weight, self.bias)
+            self._packed, self._unscreened = self.kernels.screened(packed, weight, self.bias), None
         return self._packed
 
 

@@ -66,6 +66,17 @@ struct Asked {
         if (forbidden) hide(forbidden + row / per * out + column, some, y);
         for (int i = some; i < STRIP; i++) y[i] = NOTHING;
     }
+
+    // Whether a strip of words may be chosen and counts as its logits do.
+    bool plain(int64_t column) const { return column > std::max(first, end); }
+
+    // The logits as they count. Returns where the end is among them, or -1.
+    int counted(int64_t column, Floats& y) const {
+        const int at = end >= column && end < column + STRIP ? int(end - column) : -1;
+        if (at >= 0) y[at] -= reward;
+        for (int i = 0; i < STRIP && column + i < first; i++) y[i] = NOTHING;
+        return at;
+    }
 };
 
 // What is found of every row: the n best words and their logits, the logit of the end, log sum exp.
@@ -86,7 +97,7 @@ struct Search {
         const Floats high = largest(y, y2);
         if (asked.sums) add(best, high, y, &y2);
         // Nearly all words are neither special nor among the best so far.
-        if (column > std::max(asked.first, asked.end) && !any_above(high, best.bound)) return;
+        if (asked.plain(column) && !any_above(high, best.bound)) return;
         look(best, column, STRIP, y);
         look(best, column + STRIP, STRIP, y2);
     }
@@ -111,12 +122,8 @@ struct Search {
     }
 
     void look(Best& best, int64_t column, int some, Floats y) const {
-        const int64_t end = asked.end - column;
-        if (end >= 0 && end < some) {
-            best.end = y[end];
-            y[end] -= asked.reward;
-        }
-        for (int i = 0; i < STRIP && column + i < asked.first; i++) y[i] = NOTHING;
+        const Floats given = y;
+        if (const int end = asked.counted(column, y); end >= 0 && end < some) best.end = given[end];
         uint32_t left = above(y, best.bound) & ((1u << some) - 1);
         if (!left) return;
         alignas(64) float each[STRIP];

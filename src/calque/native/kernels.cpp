@@ -85,14 +85,16 @@ void calque_best(const void* x, int type, int64_t rows, const char* packed, int 
     const Weights w{packed, scale, sums, bias, out, width};
     const Asked asked{n, with_sums != 0, first, end, reward, forbidden, per, out};
     const Found found{values, words, ends, logs};
+    const bool few = screen && n == 1 && !with_sums && first >= 0 && first < out && end >= 0 && end < out;
 #define BEST(Item, T) best_of<Item>((const T*)x, rows, w, asked, found, threads)
 #define SCREENED(Item, T) \
-    if (!screen || n > 1 || with_sums || !screened<Item>((const T*)x, rows, w, *screen, asked, found, threads)) BEST(Item, T)
+    if (few) screened<Item>((const T*)x, rows, w, *screen, asked, found, threads); \
+    else BEST(Item, T)
     if (item == 1 && type == 4) BEST(int8_t, float);
     if (item == 1 && type == 2) BEST(int8_t, Half);
-    if (item == 2 && type == 4) SCREENED(Half, float);
-    if (item == 2 && type == 2) SCREENED(Half, Half);
-    if (item == 4 && type == 4) SCREENED(float, float);
+    if (item == 2 && type == 4) { SCREENED(Half, float); }
+    if (item == 2 && type == 2) { SCREENED(Half, Half); }
+    if (item == 4 && type == 4) { SCREENED(float, float); }
 }
 
 // See `best_of_sentence`; for all sentences together.

@@ -9,7 +9,7 @@ from ctypes import c_float, c_int, c_int64, c_void_p
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int8
 from torch import Tensor
 
 from calque.native.build import library
@@ -101,17 +101,24 @@ class Kernels:
             return PackedWeight(packed, None, None, out, width, dtype.itemsize)
         if width > WIDEST:
             raise ValueError(f"rows of {width} numbers: sums of products in int8 have room for {WIDEST}")
-        levels, scale = quantised(weight.detach(), self.short_sums)
-        sums = torch.zeros(len(scale), dtype=torch.int32)
-        return PackedWeight(self._packed(levels, sums), scale, sums, out, width, 1)
+        return self._in_int8(*quantised(weight.detach(), self.short_sums))
 
     def screened(
         self, packed: PackedWeight, weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None
     ) -> PackedWeight:
-        """The packed form of a weight in float32 or bfloat16, with what finds the best words by few exact products."""
+        """The packed form of a weight in float32 or bfloat16, with what finds the best words by few exact products.
+
+        The weight is read later, too: it must not be changed.
+        """
         weight = weight.detach().to(torch.float32 if packed.item == 4 else torch.bfloat16)
-        found = Screen.of(self.pack(weight, torch.int8), weight, bias)
+        levels, scale = quantised(weight, self.short_sums)
+        found = Screen.of(self._in_int8(levels, scale), levels, weight, bias)
         return packed if found is None else packed._replace(screen=found)
+
+    def _in_int8(self, levels: Int8[Tensor, "E D"], scale: Float[Tensor, " F"]) -> PackedWeight:
+        sums = torch.zeros(len(scale), dtype=torch.int32)
+        out, width = levels.shape
+        return PackedWeight(self._packed(levels, sums), scale, sums, out, width, 1)
 
     def _packed(self, weight: Tensor, sums: Tensor | None) -> Tensor:
         out, width, item = *weight.shape, weight.element_size()

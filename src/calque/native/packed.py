@@ -7,7 +7,7 @@ from ctypes import c_float, c_int64, c_void_p
 from typing import NamedTuple, Self
 
 import torch
-from jaxtyping import Float, Int8
+from jaxtyping import Float, Int8, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -95,9 +95,10 @@ class SeenScreen(ctypes.Structure):
     """A `Screen` as the kernels see it, while its tensors are kept."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("data", "scale", "sums", "errors")),
+        *((name, c_void_p) for name in ("data", "scale", "sums", "terms")),
         ("line", c_int64),
         ("words", c_void_p),
+        ("tally", c_void_p),
         ("largest", c_float * 3),
     )
 
@@ -105,35 +106,52 @@ class SeenScreen(ctypes.Structure):
 class Screen(NamedTuple):
     """Bounds of the exact products of a weight by those in int8, which leave few words that may be the best: see `screened.h`.
 
-    For w = w' + e, of which int8 holds w', the lines of `errors` have |w'|, |e| and 2^-21 |b| of each word. What sums in float32
-    round is counted as a part of |e|: at most (D + 32) 2^-23 |w|.
+    For w = w' + e, of which int8 holds w', the lines of `terms` have |w'|, |e| and 2^-21 |b| of each word. What sums in float32
+    round is counted as a part of |e|: at most (D + 32) 2^-23 |w|, twice what D sums of ordinary products can. Where AMX splits
+    float32, five of the six products of a term are small, and so is what their sums round.
     """
 
     rough: PackedWeight
     exact: Float[Tensor, "E D"]
-    errors: Float[Tensor, "3 F"]
+    terms: Float[Tensor, "3 F"]
     largest: tuple[float, ...]
     """of each line"""
+    tally: Int64[Tensor, "3"]
+    """rows so far, those that were multiplied with all words, and how many words were left to the others"""
 
     @classmethod
-    def of(cls, rough: PackedWeight, exact: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None) -> Self | None:
+    def of(
+        cls,
+        rough: PackedWeight,
+        levels: Int8[Tensor, "E D"],
+        exact: Float[Tensor, "E D"],
+        bias: Float[Tensor, " E"] | None,
+    ) -> Self | None:
         """Of a weight as it is multiplied exactly, and of the same in int8; None where some numbers are not finite."""
         assert rough.scale is not None
         out, width = exact.shape
-        errors = torch.zeros(3, len(rough.scale), dtype=torch.float32)
+        terms = torch.zeros(3, len(rough.scale), dtype=torch.float32)
         for rows, weight in _in_parts(exact):
-            scale = rough.scale[:out][rows, None]
-            held = (weight / scale).round_().mul_(scale)
-            size, lost, whole = (x.norm(dim=1) for x in (held, weight - held, weight))
-            errors[0, :out][rows], errors[1, :out][rows] = size, lost + (width + 32) * 2**-23 * whole
+            held = levels[rows] * rough.scale[:out][rows, None]
+            # Squares of small numbers are smaller than float32 has.
+            size, lost, whole = (x.norm(dim=1, dtype=torch.float64) for x in (held, weight - held, weight))
+            terms[0, :out][rows], terms[1, :out][rows] = size, lost + (width + 32) * 2**-23 * whole
         if bias is not None:
-            errors[2, :out] = bias.float().abs() * 2**-21
-        errors.mul_(1.0001)  # norms are rounded, too
-        largest = tuple(errors.amax(1).tolist())
-        return cls(rough, exact.contiguous(), errors, largest) if all(map(math.isfinite, largest)) else None
+            terms[2, :out] = bias.float().abs() * 2**-21
+        terms.mul_(1.0001)  # they are rounded, too
+        largest = tuple(terms.amax(1).tolist())
+        if not all(map(math.isfinite, largest)):
+            return None
+        return cls(rough, exact.contiguous(), terms, largest, torch.zeros(3, dtype=torch.int64))
 
     @property
     def seen(self) -> SeenScreen:
         data, _, scale, sums = self.rough.addresses
-        errors, line = self.errors.data_ptr(), self.errors.shape[1]
-        return SeenScreen(data, scale, sums, errors, line, self.exact.data_ptr(), (c_float * 3)(*self.largest))
+        terms, words, tally = (x.data_ptr() for x in (self.terms, self.exact, self.tally))
+        return SeenScreen(data, scale, sums, terms, self.terms.shape[1], words, tally, (c_float * 3)(*self.largest))
+
+    @property
+    def pays(self) -> bool:
+        """Whether most rows so far were spared most words; those of some models are not, as where a few numbers are far larger."""
+        rows, whole, _ = self.tally.tolist()
+        return bool(2 * whole <= rows)

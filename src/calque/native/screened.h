@@ -15,17 +15,19 @@ struct Screen {
     const char* data;  // the words in int8
     const float* scale;
     const int32_t* sums;
-    const float* errors;  // three lines of one number a word, each a multiple of the widest strip long: |w'|, |e| and what the bias adds
+    const float* terms;  // of errors, three lines of a number for each word, for whole strips: |w'|, |e|, of the bias
     int64_t line;
     const void* words;  // [out][width], as they are multiplied exactly
-    float largest[3];   // of each line of errors
+    int64_t* tally;     // rows that were looked at, of these those that were multiplied with all words, words left to the others
+    float largest[3];   // of each line of terms
 };
 
-constexpr int64_t MOST = 1024;   // words of a row that may be kept: of more, all are multiplied
-constexpr int64_t TOGETHER = 32;  // rows that are multiplied exactly together, each with the words that any of them kept
+constexpr size_t MOST = 512;      // words that may be left of a row, as far as it has been looked at; else it is multiplied with all
+constexpr int64_t TOGETHER = 32;  // rows that are multiplied exactly together, each with the words that are left of any of them
+constexpr int64_t ALONE = 2048;   // words that may be left of these; else they are multiplied with all
 
 struct Candidate {
-    float most;  // what its logit is at most
+    float highest;  // what its logit is at most
     int32_t word;
 };
 
@@ -35,26 +37,28 @@ struct Kept {
     bool many = false;
     std::vector<Candidate> words;
 
-    // What a word that may be the best is above. Sums and differences of a few numbers are rounded.
+    // What the highest logit of a word that may be the best is above: sums and differences of a few numbers are rounded.
     float bound() const { return least - (std::fabs(least) * 1e-6f + 1e-30f); }
 
     void add(Candidate one) {
         if (many) return;
         words.push_back(one);
-        if (words.size() < MOST) return;
-        clear();
-        many = words.size() > MOST / 2;
+        if (words.size() < 2 * MOST) return;
+        drop();
+        many = words.size() > MOST;
     }
 
-    void clear() {
+    // Words that cannot be the best.
+    void drop() {
         const float low = bound();
-        words.erase(std::remove_if(words.begin(), words.end(), [low](Candidate one) { return !(one.most > low); }), words.end());
+        auto none = [low](Candidate one) { return !(one.highest > low); };
+        words.erase(std::remove_if(words.begin(), words.end(), none), words.end());
     }
 };
 
-// A row: |d|, |x|, and the largest error of any word.
+// Of a row: |d|, |x|, and the largest error of any word; not finite where some number of the row is not.
 struct Distance {
-    float lost, size, most;
+    float lost, size, error;
 };
 
 struct Screening {
@@ -66,7 +70,7 @@ struct Screening {
     void pair(int part, int64_t row, int64_t column, Floats y, Floats y2) const {
         Kept& kept = all_kept[part * distances.size() + row];
         if (!asked.hide(row, column, y, y2)) return;
-        if (column > std::max(asked.first, asked.end) && !any_above(largest(y, y2), kept.bound() - distances[row].most)) return;
+        if (asked.plain(column) && !any_above(largest(y, y2), kept.bound() - distances[row].error)) return;
         look(kept, distances[row], column, y);
         look(kept, distances[row], column + STRIP, y2);
     }
@@ -77,62 +81,82 @@ struct Screening {
     }
 
     void look(Kept& kept, const Distance& row, int64_t column, Floats y) const {
-        const float* errors = screen.errors + column;
-        Floats error = load(errors) * row.lost + load(errors + screen.line) * row.size + load(errors + 2 * screen.line);
-        const int64_t end = asked.end - column;
-        if (end >= 0 && end < STRIP) {
-            y[end] -= asked.reward;
-            error[end] += std::fabs(asked.reward) * 1e-6f;
-        }
-        for (int i = 0; i < STRIP && column + i < asked.first; i++) y[i] = NOTHING;
-        const Floats least = y - error, most = y + error;
+        const float* terms = screen.terms + column;
+        Floats error = load(terms) * row.lost + load(terms + screen.line) * row.size + load(terms + 2 * screen.line);
+        if (const int end = asked.counted(column, y); end >= 0) error[end] += std::fabs(asked.reward) * 1e-6f;
+        const Floats least = y - error, highest = y + error;
         if (any_above(least, kept.least)) kept.least = max_of(least);
-        for (uint32_t left = above(most, kept.bound()); left; left &= left - 1) {
+        for (uint32_t left = above(highest, kept.bound()); left; left &= left - 1) {
             const int i = __builtin_ctz(left);
-            kept.add({most[i], int32_t(column + i)});
+            kept.add({highest[i], int32_t(column + i)});
         }
     }
 };
 
-// How far the rows are from what int8 holds of them; false where some number is none.
+// How far rows are from what int8 holds of them. Squares are of numbers in steps of the row: none is too small or too large.
 template <class Item, class T>
-bool measure(const T* x, const Rows<int8_t>& rows, const Screen& screen, int64_t width, std::vector<Distance>& distances) {
+std::vector<Distance> distances_of(const T* x, const Rows<int8_t>& rows, const Screen& screen, int64_t width) {
     typedef int8_t Bytes __attribute__((vector_size(STRIP)));
+    std::vector<Distance> distances(rows.count);
     for (int64_t row = 0; row < rows.count; row++) {
+        const float step = rows.step[row], steps = 1.0f / step;
         Floats lost{}, size{};
         for (int64_t k = 0; k < width; k += STRIP) {
             Bytes levels;
             std::memcpy(&levels, line_of(rows, row, k / TILE_BYTES) + k % TILE_BYTES, sizeof levels);
             if (MOVED) levels ^= -128;
             const Floats exact = as<Item>(load_some(x + row * width + k, int(std::min<int64_t>(STRIP, width - k))));
-            const Floats d = exact - __builtin_convertvector(levels, Floats) * rows.step[row];
-            lost += d * d, size += exact * exact;
+            const Floats d = (exact - __builtin_convertvector(levels, Floats) * step) * steps, all = exact * steps;
+            lost += d * d, size += all * all;
         }
-        // As sums in float32 come out at most.
-        Distance& here = distances[row];
-        here.lost = 1.0001f * std::sqrt(sum_of(lost)), here.size = 1.0001f * std::sqrt(sum_of(size));
-        here.most = 1.0001f * (here.lost * screen.largest[0] + here.size * screen.largest[1] + screen.largest[2]);
-        if (!(here.most < -NOTHING)) return false;
+        Distance& here = distances[row];  // 1.0001: sums are rounded
+        here.lost = 1.0001f * step * std::sqrt(sum_of(lost)), here.size = 1.0001f * step * std::sqrt(sum_of(size));
+        here.error = 1.0001f * (here.lost * screen.largest[0] + here.size * screen.largest[1] + screen.largest[2]);
     }
-    return true;
+    return distances;
+}
+
+// The words that are left of any of some rows, and the first and the end; none where they are too many, or a row has no bounds.
+std::vector<int64_t> left_of(int64_t first_row, int64_t rows, std::vector<Kept>& all_kept, const std::vector<Distance>& distances,
+                             const Asked& asked, int64_t* tally) {
+    const int64_t count = int64_t(distances.size());
+    std::vector<int64_t> left{asked.first, asked.end};
+    int64_t kept_words = 0;
+    for (int64_t row = first_row; row < first_row + rows; row++) {
+        float least = NOTHING;
+        for (size_t at = row; at < all_kept.size(); at += count) least = std::max(least, all_kept[at].least);
+        if (!(distances[row].error < -NOTHING && least < -NOTHING)) return {};
+        for (size_t at = row; at < all_kept.size(); at += count) {
+            Kept& kept = all_kept[at];
+            if (kept.many) return {};
+            kept.least = least, kept.drop();
+            kept_words += int64_t(kept.words.size());
+            for (const Candidate& one : kept.words) left.push_back(one.word);
+        }
+    }
+    std::sort(left.begin(), left.end());
+    left.erase(std::unique(left.begin(), left.end()), left.end());
+    if (int64_t(left.size()) > std::min(ALONE, asked.out / 4)) return {};
+    __atomic_fetch_add(&tally[2], kept_words, __ATOMIC_RELAXED);
+    return left;
 }
 
 // The exact products of some rows with some words, in their order, and the best of them.
 template <class Item, class T>
-void best_among(const std::vector<int64_t>& among, const T* x, int64_t first_row, int64_t rows, const Weights& w, const Screen& screen,
-                const Asked& asked, Found found) {
+void best_among(const std::vector<int64_t>& among, const T* x, int64_t first_row, int64_t rows, const Weights& w,
+                const Screen& screen, const Asked& asked, Found found) {
     const int64_t count = int64_t(among.size()), strips = (count + STRIP - 1) / STRIP, next = w.next<Item>();
     static thread_local std::vector<char> space;
     if (space.size() < size_t(strips * next + 64)) space.resize(size_t(strips * next + 64));
     char* packed = (char*)((uintptr_t(space.data()) + 63) & ~uintptr_t(63));
-    std::vector<float> bias(w.bias ? size_t(strips * STRIP) : 0);
-    std::vector<uint8_t> forbidden(asked.forbidden ? size_t(rows * count) : 0);
     for (int64_t at = 0; at < count; at += STRIP) {
         const Item* lines[STRIP];
         const int some = int(std::min<int64_t>(STRIP, count - at));
         for (int i = 0; i < some; i++) lines[i] = (const Item*)screen.words + among[at + i] * w.width;
         pack_strip(lines, some, w.width, packed + at / STRIP * next);
     }
+    std::vector<float> bias(w.bias ? size_t(strips * STRIP) : 0);
+    std::vector<uint8_t> forbidden(asked.forbidden ? size_t(rows * count) : 0);
     for (int64_t i = 0; i < count; i++) {
         if (w.bias) bias[i] = w.bias[among[i]];
         for (int64_t row = 0; asked.forbidden && row < rows; row++)
@@ -140,44 +164,42 @@ void best_among(const std::vector<int64_t>& among, const T* x, int64_t first_row
     }
     auto place = [&](int64_t word) { return std::lower_bound(among.begin(), among.end(), word) - among.begin(); };
     const Weights here{packed, nullptr, nullptr, w.bias ? bias.data() : nullptr, count, w.width};
-    const Asked same{1, false, place(asked.first), place(asked.end), asked.reward, asked.forbidden ? forbidden.data() : nullptr, 1, count};
-    found.values += first_row, found.words += first_row, found.ends += first_row, found.logs += first_row;
-    best_of<Item>(x + first_row * w.width, rows, here, same, found, 1);
+    Asked same = asked;
+    same.first = place(asked.first), same.end = place(asked.end), same.per = 1, same.out = count;
+    if (asked.forbidden) same.forbidden = forbidden.data();
+    best_of<Item>(x, rows, here, same, found, 1);
     for (int64_t row = 0; row < rows; row++) found.words[row] = among[found.words[row]];
 }
 
-// False where too many words may be the best.
+// The best word of every row, without sums; the first and the end are words.
 template <class Item, class T>
-bool screened(const T* x, int64_t count, const Weights& w, const Screen& screen, const Asked& asked, Found found, int threads) {
+void screened(const T* x, int64_t count, const Weights& w, const Screen& screen, const Asked& asked, Found found, int threads) {
     const Rows<int8_t> rows = quantised(x, w.width, count, w.width);
-    std::vector<Distance> distances(count);
-    if (!measure<Item>(x, rows, screen, w.width, distances)) return false;
+    const std::vector<Distance> distances = distances_of<Item>(x, rows, screen, w.width);
     std::vector<Kept> all_kept(threads * count);
     Screening screening{all_kept, distances, screen, asked};
     product(rows, {screen.data, screen.scale, screen.sums, w.bias, w.out, w.width}, threads, screening);
     const int64_t blocks = (count + TOGETHER - 1) / TOGETHER;
-    std::vector<std::vector<int64_t>> among(blocks, {asked.first, asked.end});
-    for (int64_t row = 0; row < count; row++) {
-        float least = NOTHING;
-        for (int part = 0; part < threads; part++) least = std::max(least, all_kept[part * count + row].least);
-        for (int part = 0; part < threads; part++) {
-            Kept& kept = all_kept[part * count + row];
-            if (kept.many) return false;
-            kept.least = least, kept.clear();
-            for (const Candidate& one : kept.words) among[row / TOGETHER].push_back(one.word);
-        }
-    }
-    for (std::vector<int64_t>& each : among) {
-        std::sort(each.begin(), each.end());
-        each.erase(std::unique(each.begin(), each.end()), each.end());
-        if (int64_t(each.size()) > w.out / 4) return false;
-    }
+    std::vector<char> whole(blocks);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t block = 0; block < blocks; block++) {
-        const int64_t row = block * TOGETHER;
-        best_among<Item>(among[block], x, row, std::min(TOGETHER, count - row), w, screen, asked, found);
+        const int64_t row = block * TOGETHER, some = std::min(TOGETHER, count - row);
+        const std::vector<int64_t> left = left_of(row, some, all_kept, distances, asked, screen.tally);
+        const Found here{found.values + row, found.words + row, found.ends + row, found.logs + row};
+        if (left.empty()) whole[block] = 1;
+        else best_among<Item>(left, x + row * w.width, row, some, w, screen, asked, here);
     }
-    return true;
+    // Rows between two that need all words have them, too, and the same result: weights are read once.
+    const int64_t from = std::find(whole.begin(), whole.end(), 1) - whole.begin();
+    const int64_t to = whole.rend() - std::find(whole.rbegin(), whole.rend(), 1);
+    __atomic_fetch_add(&screen.tally[0], count, __ATOMIC_RELAXED);
+    if (from >= to) return;
+    const int64_t row = from * TOGETHER / asked.per * asked.per, end = std::min(count, to * TOGETHER);
+    Asked these = asked;
+    if (asked.forbidden) these.forbidden += row / asked.per * asked.out;
+    const Found here{found.values + row, found.words + row, found.ends + row, found.logs + row};
+    best_of<Item>(x + row * w.width, end - row, w, these, here, threads);
+    __atomic_fetch_add(&screen.tally[1], end - row, __ATOMIC_RELAXED);
 }
 
 }  // namespace
