@@ -33,6 +33,8 @@ class Size:
     """Target tokens in a batch; 0: as many as `UPDATES` allows, but at least `least`."""
     least: int = 1024
     optimiser: str = "adam"
+    adam: float = 0.0
+    """The rate of Adam where Muon is slow; 0: Adam is proposed anyway."""
     attention: str = "plain"
     """Self-attention, of `ATTENTION`."""
     entries: int = 0
@@ -42,7 +44,7 @@ class Size:
         """The same with Adam, for a machine on which Muon is slow: without kernels it takes most of an update."""
         if self.optimiser == "adam":
             return self
-        return replace(self, optimiser="adam", lr=ADAM_LR[self.width], least=BATCHES[0])
+        return replace(self, optimiser="adam", lr=self.adam, least=BATCHES[0])
 
     def suits(self, pairs: int) -> bool:
         """Whether it is one for a corpus of so many pairs."""
@@ -65,18 +67,22 @@ class Size:
 
 # From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The
 # numbers of tokens are estimates; in the time of 0.7 million tokens of the second the first learns far more (decision 57).
-# The narrow one is that of examples/multi30k-tiny.toml: of a small corpus
-# many passes teach it more than they teach a wider one (docs/decisions/0050-recipes-of-other-families.md). Muon and
-# relative positions teach more in as much time as Adam and plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md).
+# The narrow one is that of examples/multi30k-tiny.toml: of a small corpus many passes teach it more than they teach a wider
+# one (docs/decisions/0050-recipes-of-other-families.md). Muon and relative positions teach more in as much time as Adam and
+# plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md).
 SIZES = (
-    Size(128, 2, 0, 0, 0.004, optimiser="muon", attention="relative"),
-    Size(256, 2, 0, 2e6, 0.004, least=2048, optimiser="muon", attention="relative"),
-    Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon", attention="relative"),
-    Size(128, 4, 20_000, 0, 0.005, most=50_000, passes=80, inner=256, batch=4096, entries=10_000),
+    Size(128, 2, 0, 0, 0.004, optimiser="muon", adam=0.003, attention="relative"),
+    Size(256, 2, 0, 2e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
+    Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
+    Size(
+        *(128, 4, 20_000, 0, 0.005, 50_000, 50, 256, 4096),
+        optimiser="muon",
+        adam=0.005,
+        attention="relative",
+        entries=10_000,
+    ),
     Size(512, 6, 400_000, 100e6, 0.0007),
 )
-ADAM_LR = {128: 0.003, 256: 0.002}
-"""By width, the rate of Adam where Muon is slow."""
 VOCABULARIES = ((10_000, 2_000), (50_000, 4_000), (400_000, 8_000), (2_000_000, 16_000), (math.inf, 32_000))
 """(pairs, entries): the vocabulary for corpora of up to so many pairs."""
 PASSES = ((50_000, 30), (400_000, 20), (2_000_000, 10), (math.inf, 5))
