@@ -155,7 +155,7 @@ def test_more_time_and_faster_machines_never_get_a_smaller_model(pairs: int) -> 
 
 def test_a_small_corpus_and_many_passes_get_a_narrow_model() -> None:
     corpus = CorpusFigures(29_000, 15.0 * 29_000, 15_000, 1_500)
-    short, long, free = (choose(corpus, budget, pace(6e4)) for budget in (300, 36_000, None))
+    short, long, free = (choose(corpus, budget, pace(6e4)) for budget in (600, 36_000, None))
     assert (short.size.width, short.larger) == (256, long.size)
     assert (long.size.width, long.size.blocks, long.larger) == (128, 4, None)
     assert (free.size, free.passes, free.batch) == (long.size, 50, 4096)
