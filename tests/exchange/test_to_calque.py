@@ -1,6 +1,6 @@
 """A run to translate with translates as the run does, and holds nothing else."""
 
-import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,19 +9,22 @@ import torch
 from safetensors.torch import load_file
 from small_runs import PRE, WORDS, draw_lines, make_run
 
+from calque.adl.check import check
 from calque.data.codecs import WordCodec
 from calque.data.vocabulary import Vocabulary
 from calque.exchange.export import export
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings, write
 from calque.experiment import load as load_experiment
-from calque.experiment import write
 from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError
+from calque.model import Model, Shape
 from calque.native.packed import quantised
-from calque.run.model_file import load_model, read_model
+from calque.run.folder import start_run
+from calque.run.model_file import load_model, read_model, save_model, weights_of
 from calque.run.stored import restored, stored
 from calque.train.parent import start_from
 from calque.workflow.api import load
-from calque.workflow.plugins import registry_of_run
+from calque.workflow.plugins import registry_of, registry_of_run
 
 FILES = {"README.md", "architecture.adl", "codecs", "experiment.toml", "model.json", "model.safetensors"}
 MIXED = "d = 32\nencoder = birnn -> res(cnn(glu, kernel=3))\n" + (
@@ -99,8 +102,6 @@ def test_folders_of_the_machine_stay_there(tmp_path: Path) -> None:
     )
     data = replace(held.data, train=(text,), valid=(str(tmp_path / "val.en"), str(tmp_path / "val.de")))
     write(replace(held, data=data), file)
-    about = json.loads((tmp_path / "run" / "model.json").read_text())
-    assert about["format"] == 1
     out = to_calque(tmp_path / "run")
     for path in out.rglob("*"):
         assert path.is_dir() or str(tmp_path).encode() not in path.read_bytes(), path
@@ -115,13 +116,23 @@ def test_layers_of_ones_own_go_with_it(tmp_path: Path) -> None:
         "    def forward(self, x: Tensor, ctx: Context) -> Tensor:\n        return x * x\n"
     )
     (tmp_path / "square.py").write_text(layer)
-    make_run(tmp_path / "run", PRE, updates=0)
-    held = load_experiment(file := tmp_path / "run" / "experiment.toml")
-    write(replace(held, model=replace(held.model, plugins=(str(tmp_path / "square.py"),))), file)
-    out = to_calque(tmp_path / "run")
+    run, codec, plugins = tmp_path / "run", WordCodec(Vocabulary(WORDS)), (str(tmp_path / "square.py"),)
+    registry = registry_of(ModelSettings(plugins=plugins))
+    torch.manual_seed(1)
+    checked = check("d = 32\nencoder = res(square)\ndecoder = rnn -> res(mlp_src_att) -> res(square)\n", registry)
+    model = Model(checked, Shape(codec.size, codec.size), registry)
+    experiment = Experiment(
+        DataSettings(), ModelSettings(text=checked.text, plugins=plugins), TrainSettings(), DecodeSettings()
+    )
+    start_run(run, experiment, checked, (codec, codec))
+    save_model(run, model, weights_of(model), experiment, "none", {})
+    want = load(run).translate(lines := draw_lines(9))
+    out = to_calque(run)
     (tmp_path / "square.py").unlink()
+    shutil.rmtree(run)
     assert (out / "plugins" / "square.py").read_text() == layer
-    assert load(out).translate(draw_lines(2)) == load(tmp_path / "run-calque").translate(draw_lines(2))
+    assert load(out).translate(lines) == want
+    assert any(want)
 
 
 def test_a_training_can_start_from_it(tmp_path: Path) -> None:

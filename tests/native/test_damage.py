@@ -15,7 +15,6 @@ from calque.layers.projections import Projection
 from calque.native import build
 from calque.native.kernels import Kernels
 from calque.native.training import training_kernels_for
-from instructions import EACH, load
 
 needs_compiler = pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 
@@ -23,11 +22,6 @@ needs_compiler = pytest.mark.skipif(not build.available(), reason="no compiler, 
 @pytest.fixture(autouse=True)
 def same_numbers() -> None:
     torch.manual_seed(1)
-
-
-@pytest.fixture(params=EACH)
-def native(request: pytest.FixtureRequest) -> Kernels:
-    return Kernels(load(request.param), request.param)
 
 
 @pytest.mark.parametrize(

@@ -16,23 +16,13 @@ from calque.ground.diagnostics import CalqueError
 from calque.layers.history import History
 from calque.native import build, kernels
 from calque.native.kernels import Kernels
-from instructions import EACH, load
 
 TYPES = [torch.float32, torch.bfloat16]
 FEW = [(1, 100, 203), (2, 64, 99), (3, 96, 203), (5, 33, 40), (7, 64, 83)]
 SIZES = [(1, 64, 16), (3, 100, 83), (16, 32, 40), (33, 512, 48), (40, 65, 17), *FEW]
 
 
-@pytest.fixture(params=EACH)
-def native(request: pytest.FixtureRequest) -> Kernels:
-    return Kernels(load(request.param), request.param)
-
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Iterator[None]:
-    torch.manual_seed(1)
-    with torch.inference_mode():
-        yield
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def quantised(x: Tensor) -> tuple[Tensor, Tensor]:

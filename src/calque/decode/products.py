@@ -155,9 +155,8 @@ class Native(Product):
         self.kernels: Kernels = found
         # Not buffers: they can neither be cast nor copied to another device.
         self._packed = found.pack(weight.detach(), self.weights)
-        self._unscreened = self.weight if self.out_features >= MANY and self.in_features <= WIDEST else None
-        if self.weights == torch.int8:
-            self._unscreened = None
+        large = self.out_features >= MANY and self.in_features <= WIDEST
+        self._unscreened = self.weight if large and self.weights != torch.int8 else None
         self._in_full = IN_FULL
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... E"]:
