@@ -16,7 +16,7 @@ from calque.exchange.export import export
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings, write
 from calque.experiment import load as load_experiment
 from calque.experiment.training_text import TrainingText
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Text
 from calque.model import Model, Shape
 from calque.native.packed import quantised
 from calque.run.folder import start_run
@@ -119,11 +119,12 @@ def test_layers_of_ones_own_go_with_it(tmp_path: Path) -> None:
     run, codec, plugins = tmp_path / "run", WordCodec(Vocabulary(WORDS)), (str(tmp_path / "square.py"),)
     registry = registry_of(ModelSettings(plugins=plugins))
     torch.manual_seed(1)
-    checked = check("d = 32\nencoder = res(square)\ndecoder = rnn -> res(mlp_src_att) -> res(square)\n", registry)
+    text = Text("model.adl", "d = 32\nencoder = res(square)\ndecoder = rnn -> res(mlp_src_att) -> res(square)\n")
+    checked = check(text, registry)
     model = Model(checked, Shape(codec.size, codec.size), registry)
-    experiment = Experiment(
-        DataSettings(), ModelSettings(text=checked.text, plugins=plugins), TrainSettings(), DecodeSettings()
-    )
+    held = DataSettings(train=("source", "target"), valid=("source", "target"), subwords="words")
+    settings = ModelSettings(text=checked.text, plugins=plugins), TrainSettings(max_updates=1), DecodeSettings()
+    experiment = Experiment(held, *settings)
     start_run(run, experiment, checked, (codec, codec))
     save_model(run, model, weights_of(model), experiment, "none", {})
     want = load(run).translate(lines := draw_lines(9))
