@@ -270,13 +270,17 @@ def test_a_vocabulary_of_words_needs_room_where_it_is_learned(keys: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("data", "decode", "fault"),
-    [('subwords = "codes"', "beam = 1", ("X204", '"codes"')), ("", "replace_unknown = true", ("X801", "true"))],
+    ("data", "more", "fault"),
+    [
+        ('subwords = "codes"', "[decode]\nbeam = 1", ("X204", '"codes"')),
+        ("", "[decode]\nreplace_unknown = true", ("X801", "true")),
+        ('subwords = "words"', "subword_sampling = 0.1", ("X229", "0.1")),
+    ],
 )
 def test_subwords_that_a_parent_decides_contradict_nothing(
-    tmp_path: Path, data: str, decode: str, fault: tuple[str, str]
+    tmp_path: Path, data: str, more: str, fault: tuple[str, str]
 ) -> None:
-    written = GOOD.replace("lr = 1", f"lr = 1\n[decode]\n{decode}")
+    written = GOOD.replace("lr = 1", f"lr = 1\n{more}")
     parent = written.replace("[model]", f'{data}\n[model]\nparent = "run"')
     assert load(file(tmp_path, parent)).data.vocabulary == "parent"
     assert faults(file(tmp_path, parent), 'data.vocabulary="own"') == [fault]
@@ -429,6 +433,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["model"] |= {"file": draw(paths), "text": ""} if draw(st.booleans()) else {"file": ""}
     positive = ("max_updates", "batch_tokens", "batch_sentences", "validate_every_updates")
     made["train"] |= {key: draw(st.integers(1, 10**6)) for key in positive}
+    made["train"]["subword_sampling"] *= made["data"]["subwords"] not in ("codes", "words")
     made["train"] |= {"accumulate": 1} if draw(st.booleans()) else {"bptt_words": 0}
     made["train"] |= {"beta2_half_life_tokens": 0.0} if made["train"]["bptt_words"] else {}
     made["data"]["stream"] = draw(st.sampled_from(["", "-", "/a/pipe"]))

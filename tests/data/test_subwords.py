@@ -1,6 +1,7 @@
 """Codecs against subword-nmt, plain counting, and themselves: round trips, unknown words, saving, faults."""
 
 import io
+import math
 import random
 from collections import Counter
 from dataclasses import replace
@@ -119,6 +120,55 @@ def test_characters_without_a_piece_become_bytes(tmp_path, kind):
     assert codec.decode([*ids[:1], byte["<0x0A>"], byte["<0x0D>"], byte["<0xE6>"]]).splitlines() == [
         f"{codec.decode(ids[:1])}  \ufffd"
     ]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_words_are_cut_anew_at_random(tmp_path, kind):
+    codec, _ = learn(settings(kind, tmp_path), ENGLISH, GERMAN)
+    usual = codec.encode([*ENGLISH, *GERMAN, "a cat ☃", ""])
+    drawn = codec.cut_anew(usual, 0.3, 5)
+    assert drawn == codec.cut_anew(usual, 0.3, 5) != codec.cut_anew(usual, 0.3, 6)
+    assert [codec.decode(ids) for ids in drawn] == [codec.decode(ids) for ids in usual]
+    assert drawn[:-2] != usual[:-2]
+    assert drawn[-2:] == usual[-2:]  # what is unknown cannot be cut anew, and nothing cannot either
+    assert codec.cut_anew([], 0.3, 5) == []
+    if kind == "bpe":
+        assert codec.cut_anew(usual, 1e-9, 5) == usual
+        letters = codec.cut_anew(usual[:-1], 1.0, 5)[:-1]
+        assert all(len(piece) == 1 for ids in letters for piece in codec.tokens(ids))
+
+
+def test_a_merge_is_left_out_with_its_probability(tmp_path):
+    codec, _ = learn(settings("bpe", tmp_path, vocabulary_size=8), ["x x x y"], ["x x"])
+    [whole] = codec.encode(["x"])
+    assert len(whole) == 1
+    drawn = codec.cut_anew([whole] * 4000, 0.3, 1)
+    assert sum(ids != whole for ids in drawn) / 4000 == pytest.approx(0.3, abs=0.03)  # four standard deviations
+
+
+def test_a_cut_is_drawn_with_a_power_of_its_probability(tmp_path):
+    """Against all cuts of a word, by the scores of their pieces."""
+    codec, _ = learn(settings("unigram", tmp_path), ENGLISH, GERMAN)
+    processor = codec._processor
+    pieces = {processor.id_to_piece(i): i for i in range(4, codec.size)}
+
+    def cuts(text: str) -> list[list[int]]:
+        heads = [text[:n] for n in range(1, len(text) + 1) if text[:n] in pieces]
+        return [[pieces[head], *rest] for head in heads for rest in (cuts(text[len(head) :]) if head != text else [[]])]
+
+    every = cuts("▁cats")
+    weights = [math.exp(0.5 * sum(processor.get_score(i) for i in cut)) for cut in every]
+    counts = Counter(map(tuple, codec.cut_anew(codec.encode(["cats"]) * 4000, 0.5, 3)))
+    assert len(every) > 2
+    assert set(counts) <= set(map(tuple, every))
+    for cut, weight in zip(every, weights, strict=True):
+        assert counts[tuple(cut)] / 4000 == pytest.approx(weight / sum(weights), abs=0.032)
+
+
+@pytest.mark.parametrize("kind", ["codes", "words"])
+def test_words_of_other_kinds_have_one_cut(tmp_path, kind):
+    codec, _ = learn(settings(kind, tmp_path), ENGLISH, GERMAN)
+    assert code_of(lambda: codec.cut_anew([], 0.1, 1)) == "X229"
 
 
 @pytest.mark.parametrize("kind", KINDS)

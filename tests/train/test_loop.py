@@ -124,6 +124,36 @@ def test_interrupted_and_resumed_is_uninterrupted(
     assert [v["update"] for v in two] == [5, 10, 13]
 
 
+def test_words_that_are_cut_anew_are_cut_in_the_same_way_after_an_interruption(
+    tmp_path: Path, experiment: Make, checked: CheckedDefinition
+) -> None:
+    for name in ("source", "target"):
+        (tmp_path / name).write_text(
+            "".join(f"{a}{b}{c} {c}{a}\n" for a in "abcdef" for b in "abcdef" for c in "abcdef")
+        )
+    settings = DataSettings(("source", "target"), ("source", "target"), vocabulary_size=40)
+    held = prepare(settings, tmp_path / "held", tmp_path)
+    usual, made = (replace(experiment(subword_sampling=p), data=settings) for p in (0.0, 0.3))
+    train(usual, tmp_path / "usual", held, checked)
+    train(made, tmp_path / "one", held, checked)
+    for stop in (3, 8):
+        assert train(made, tmp_path / "two", held, checked, None, Interrupt(stop, signal.SIGTERM)) == StoppedTraining(
+            stop, signal.SIGTERM
+        )
+    train(made, tmp_path / "two", held, checked)
+    assert same_weights(tmp_path / "one" / "model", tmp_path / "two" / "model")
+    assert not same_weights(tmp_path / "one" / "model", tmp_path / "usual" / "model")
+
+
+def test_words_of_a_parent_that_cannot_be_cut_anew(
+    run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
+) -> None:
+    with pytest.raises(CalqueError) as raised:
+        train(experiment(subword_sampling=0.1), run, prepared, checked)
+    assert raised.value.diagnostics[0].code == "X229"
+    assert not (run / "model.json").exists()
+
+
 @pytest.mark.parametrize(
     "budget", [{"max_updates": 13}, {"max_updates": 0, "max_epochs": 2}, {"max_updates": 99, "max_seconds": 6.1}]
 )

@@ -2,21 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TypeVar
 
+from calque.experiment.key import Key, key
 from calque.experiment.training_text import TrainingText, name_of
-
-T = TypeVar("T")
-
-
-def key(
-    default: T, doc: str, *, choices: tuple[str, ...] = (), low: float | None = None, high: float | None = None
-) -> T:
-    """A documented key: its default, its meaning, and its possible values."""
-    if isinstance(default, list | dict):
-        raise TypeError("defaults are immutable: use a tuple")
-    return field(default=default, metadata={"doc": doc, "choices": choices, "low": low, "high": high})
-
 
 LEAVE_OUT = ("duplicates", "copies", "script")
 
@@ -175,6 +163,14 @@ class TrainSettings:
         "state continues without its gradient, the encoder runs again; 0: whole sentences",
         low=0,
     )
+    subword_sampling: float = key(
+        0.0,
+        "words are cut into subwords anew for every update, at random; 0: always in the same way. bpe: the probability that a "
+        "merge is left out (BPE-dropout, Provilkov et al. 2020); unigram: the power of the probability with which a cut is drawn "
+        "(Kudo 2018). batch_tokens counts the tokens of the usual cut",
+        low=0,
+        high=1,
+    )
     label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)
     normalise: str = key(
         "tokens",
@@ -327,19 +323,6 @@ class Experiment:
     model: ModelSettings = field(default_factory=ModelSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     decode: DecodeSettings = field(default_factory=DecodeSettings)
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key of an experiment file: its type, meaning and possible values."""
-
-    name: str
-    kind: object
-    """str, bool, int, float or tuple[str, ...]"""
-    doc: str
-    choices: tuple[str, ...]
-    low: float | None
-    high: float | None
 
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {

@@ -6,7 +6,8 @@ python -m calque.experiment.keys_page > docs/experiment.md
 import sys
 from collections.abc import Iterator
 
-from calque.experiment.keys import SECTIONS, Experiment, Key
+from calque.experiment.key import Key
+from calque.experiment.keys import SECTIONS, Experiment
 from calque.experiment.toml import literal
 
 HEAD = """\

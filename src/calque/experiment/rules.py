@@ -147,6 +147,10 @@ RULES = (
         lambda x: _if(_no_pieces(x) and x.data.byte_fallback, found=x.data.subwords),
     ),
     KeyRule(
+        *("X229", ("train.subword_sampling", "data.subwords")),
+        lambda x: _if(_no_pieces(x) and x.train.subword_sampling, found=x.data.subwords),
+    ),
+    KeyRule(
         *("X801", ("decode.replace_unknown", "data.subwords")),
         lambda x: _if(x.decode.replace_unknown and x.data.subwords != "words", found=x.data.subwords),
     ),

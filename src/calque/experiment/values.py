@@ -5,7 +5,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, time
 
-from calque.experiment.keys import SECTIONS, Key
+from calque.experiment.key import Key
+from calque.experiment.keys import SECTIONS
 from calque.experiment.rules import Fields
 from calque.experiment.texts import table_problems, text_of
 from calque.experiment.toml import LARGEST, KeyEntry, literal

@@ -3,7 +3,8 @@
 import hashlib
 from pathlib import Path
 
-from calque.experiment.keys import SECTIONS, Experiment, Key
+from calque.experiment.key import Key
+from calque.experiment.keys import SECTIONS, Experiment
 from calque.experiment.toml import comment, literal
 from calque.ground.files import write_whole
 

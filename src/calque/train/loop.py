@@ -90,6 +90,9 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     requested = _with_precision(task.experiment, about, device)
     history = PhaseHistory(folder, about["standing"]["update"] if stored else None)
     experiment = history.settle(requested, call.limits)
+    if experiment.train.subword_sampling:
+        for codec in prepared.codecs:
+            codec.cut_anew([], experiment.train.subword_sampling, 0)  # refuses where words are cut in one way alone
     if stored is None and shape.tying == "three-way":
         _check_shared(prepared.codecs)
     model = _build(experiment, task, shape, device, initial=stored is None)

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from calque.data.batches import collate
+from calque.data.batches import Batch, collate
 from calque.data.corpus import Pairs
 from calque.model import Model
 from calque.train.call import TrainingTask
@@ -31,11 +33,25 @@ def shared_update(
     Dropout follows from the seed of the training, the update and the batch alone, so it is the same for every number of ranks.
     """
     settings, ranks = task.experiment.train, task.call.ranks
-    pairs, source_end = pairs or task.prepared.split("train"), task.experiment.data.source_end
+    pairs = pairs or task.prepared.split("train")
     own = ranks.own(range(len(group)))
-    batches = (collate(pairs, group[n], source_end) for n in own)
     seeds = [batch_seed(settings.seed, number, n) for n in own]
+    batches = (_batch(task, pairs, group[n], seed) for n, seed in zip(own, seeds, strict=True))
     return update(model, updater, batches, settings, lr, yielding=yielding, seeds=seeds, ranks=ranks)
+
+
+def _batch(task: TrainingTask, pairs: Pairs, rows: NDArray[np.int64], seed: int) -> Batch:
+    """The batch of these pairs, their words cut anew where the experiment asks for it."""
+    source_end, strength = task.experiment.data.source_end, task.experiment.train.subword_sampling
+    if not strength:
+        return collate(pairs, rows, source_end)
+    source, target = (
+        codec.cut_anew([side[i].tolist() for i in rows], strength, seed + k)
+        for k, (codec, side) in enumerate(zip(task.prepared.codecs, (pairs.sources, pairs.targets), strict=True))
+    )
+    return collate(Pairs.of(source, target), np.arange(len(rows)), source_end)._replace(
+        index=torch.from_numpy(np.array(rows, np.int64))
+    )
 
 
 def batch_seed(seed: int, update: int, batch: int) -> int:
