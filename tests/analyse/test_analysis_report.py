@@ -25,8 +25,10 @@ from calque.cli import analysis, root
 from calque.data.compiled import prepare
 from calque.evaluate import bleu
 from calque.experiment import DataSettings
+from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import record
+from calque.run.model_file import load_model, save_model, weights_of
 from calque.workflow import api
 
 
@@ -97,6 +99,26 @@ def test_what_cannot_be_written_is_told_before_anything_is_drawn(
         "X402"
     ]
     assert not (tmp_path / "left").exists()
+
+
+def test_a_mean_and_an_imported_model_are_analysed(runs: dict[str, Path], tmp_path: Path) -> None:
+    """The model files of both say less of their training."""
+    calque("average", runs["transformer"], "--out", tmp_path / "mean")
+    shutil.copytree(runs["transformer"], tmp_path / "imported")
+    held = load_model(tmp_path / "imported")
+    save_model(tmp_path / "imported", held.model, weights_of(held.model), held.experiment, held.meta["data"], {})
+    test = load_experiment(runs["transformer"] / "experiment.toml").data.test
+    figures = [word for one in ("overview", "pareto") for word in ("--figure", one)]
+    several = [runs["transformer"], tmp_path / "mean", tmp_path / "imported"]
+    calque("analyse", *several, "--out", tmp_path / "out", *figures, "--text", *test)
+    overview, pareto = (
+        list(csv.DictReader((tmp_path / "out" / f"{stem}.csv").read_text().splitlines()))
+        for stem in ("overview", "pareto")
+    )
+    assert [bool(row["training minutes"]) for row in overview] == [True, False, False]
+    assert [bool(row["updates"]) for row in pareto] == [True, False, False]
+    parameters = {float(row["parameters"]) for row in (*overview, *pareto)}
+    assert parameters == {sum(p.numel() for p in held.model.parameters())}
 
 
 def test_the_whole_report(

@@ -133,6 +133,9 @@ def test_the_grid_is_tried_once_and_the_best_is_kept(calque: Run, copier: Path) 
     assert lines(calque("tune", copier, *grid, *others, "--write"))[-2:] == ["alpha = 0.5", 'normalise = "gnmt"']
     decode = load_experiment(copier / "experiment.toml").decode
     assert (decode.beam, decode.word_penalty, decode.replace_unknown) == (3, -0.5, False)
+    kept = calque("tune", copier, *grid, "--precision", "bfloat16", "--write")
+    assert lines(kept)[-1] == 'precision = "bfloat16"'
+    assert load_experiment(copier / "experiment.toml").decode.precision == "bfloat16"
     assert (decode.alpha, decode.normalise) == (0.5, "gnmt")
     assert package.load(copier).loaded.decode.beam == 3
 

@@ -326,6 +326,11 @@ def test_a_mean_that_cannot_be_written_leaves_nothing(
     assert not (tmp_path / "mean").exists()
 
 
+def test_the_program_itself_cannot_be_proved(calque: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)  # as where a script runs
+    fails(calque("prove", "__main__"), "X419", 2)
+
+
 def test_new_fits_the_vocabulary_to_a_corpus_of_any_size(calque: Run, tmp_path: Path) -> None:
     for n in (2, 3, 40):
         source, target = corpus(tmp_path, [f"word {k} of {n}" for k in range(n)], f"text{n}")
@@ -415,7 +420,7 @@ def test_new_checks_validation_text_too(calque: Run, tmp_path: Path) -> None:
 
 def test_new_says_where_it_cannot_write(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = corpus(tmp_path, ["a b", "b a"])
-    fails(calque("new", files[0], "--train", *files), "X408", 2)
+    fails(calque("new", files[0], "--train", *files), "X405", 2)
     fails(calque("new", files[0] / "below", "--train", *files), "X408", 2)
 
     def full(*_: object) -> None:

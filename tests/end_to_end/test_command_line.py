@@ -117,6 +117,8 @@ def test_checkpoints_are_averaged_into_a_model_of_their_own(calque: Run, trained
     done = calque("average", trained, "--last", "--count", 1, "--out", tmp_path / "mean")
     assert done.status == 0, done.err
     assert calque("translate", tmp_path / "mean", stdin=b"alpha beta\n").out == "beta alpha\n"
+    again = calque("average", trained, "--out", tmp_path / "mean")
+    assert f"`{tmp_path / 'mean'}` exists and is not empty" in again.err
 
 
 def test_new_writes_an_experiment_that_trains(calque: Run, tmp_path: Path) -> None:

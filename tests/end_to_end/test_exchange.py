@@ -35,6 +35,19 @@ def test_export_writes_a_folder_with_a_card_or_nothing(
     assert "X405" in again.err
 
 
+def test_a_test_text_with_damaged_lines_is_read_and_the_run_is_exported(calque: Run, tmp_path: Path) -> None:
+    from small_runs import PRE, make_run
+
+    make_run(tmp_path / "run", PRE, updates=0)
+    (tmp_path / "a").write_bytes(b"one\ntw\xff\n")
+    (tmp_path / "b").write_text("eins\nzwei\n")
+    done = calque("export", tmp_path / "run", "--to", "calque", "--test", tmp_path / "a", tmp_path / "b")
+    assert done.status == 1
+    assert "D120" in done.err
+    assert done.out == f"{tmp_path / 'run-calque'}\n"
+    assert "BLEU" in (tmp_path / "run-calque" / "README.md").read_text()
+
+
 @pytest.mark.parametrize(("form", "package"), [("onnx", "onnxscript"), ("hf", "transformers")])
 def test_export_says_that_the_system_refuses_to_write(calque: Run, tmp_path: Path, form: str, package: str) -> None:
     pytest.importorskip(package, reason=f"the package {package} is not installed")

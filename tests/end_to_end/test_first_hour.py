@@ -258,6 +258,41 @@ def test_pairs_with_an_empty_side_are_not_held_out(calque: Run, tmp_path: Path) 
     assert all(pair in pairs[1::2] for pair in zip(*held, strict=True))
 
 
+@pytest.mark.parametrize("often", [1, 500])
+def test_a_pair_that_is_repeated_does_not_fill_the_validation_text(calque: Run, tmp_path: Path, often: int) -> None:
+    """One in twenty is held out, and all repetitions of a pair are in one part."""
+    for seed in range(3):
+        pairs = [pair for pair in sentences(100, seed) for _ in range(1 + (pair[0].startswith("un7 ")) * (often - 1))]
+        calque("new", tmp_path / f"{seed}", "--train", *write(tmp_path, pairs), "--no-measure")
+        train, valid = (
+            list(
+                zip(
+                    *(
+                        (tmp_path / f"{seed}" / f"{split}.{side}").read_text().splitlines()
+                        for side in ("source", "target")
+                    ),
+                    strict=True,
+                )
+            )
+            for split in ("train", "valid")
+        )
+        assert len(valid) == len(pairs) // 20
+        assert sorted(train + valid) == sorted(pairs)
+        assert not set(train) & set(valid)
+    repeated = [sentences(2)[k % 2] for k in range(60)]
+    calque("new", tmp_path / "two", "--train", *write(tmp_path, repeated), "--no-measure")
+    assert len((tmp_path / "two" / "valid.source").read_text().splitlines()) == 30
+
+
+def test_a_folder_that_was_there_stays_after_an_error(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    for folder in ("mine", "other/new"):
+        done = calque("new", tmp_path / folder, "--train", *write(tmp_path, [("one", "eins")] * 40), "--no-measure")
+        assert "X413" in done.err
+    assert list((tmp_path / "mine").iterdir()) == []
+    assert not (tmp_path / "other").exists()
+
+
 def test_pairs_with_an_empty_side_are_not_counted(calque: Run, tmp_path: Path) -> None:
     pairs = [pair if i % 3 else (pair[0], " ") for i, pair in enumerate(sentences(60))]
     done = calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--no-measure")

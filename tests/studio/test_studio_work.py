@@ -15,13 +15,18 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.cli import analysis as analysis
+from calque.cli import root
+from calque.data.compiled import open_corpus
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings, load
 from calque.layers.declared import declared
+from calque.layers.registry import builtin
 from calque.studio.application import application
 from calque.studio.jobs import Job, Jobs
 from calque.studio.proving import prove
 from calque.studio.requests import SentenceToTranslate
 from calque.studio.translating import TrainedRuns
+from calque.train.averaging import unfinished_run
 from calque.workflow.steps import run_training
 
 PORT = 4157
@@ -237,6 +242,30 @@ def test_who_stops_a_training_again_does_not_keep_it_from_saving_its_state(monke
     job.stop()
     job.stop()
     assert sent == [signal.SIGINT]
+
+
+def test_the_last_event_is_there_when_work_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that are no events, of a layer that prints, are left out."""
+    (tmp_path / "work.py").write_text(
+        "print('[1]')\nprint('no event')\nprint('{\"kind\": \"note\"}')\nraise SystemExit(7)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("calque.studio.jobs.MODULE", "work")
+    for number in range(5):
+        job = Job(f"play-{number}", "play")
+        job.start({})
+        while job.running:
+            pass
+        assert [event["kind"] for event in job.report(0)["events"]] == ["note", "fault"]
+
+
+def test_a_training_that_was_stopped_is_analysed(run: Path, tmp_path: Path) -> None:
+    assert unfinished_run(run, tmp_path / "at-8", builtin()) == 8
+    command = ["analyse", str(tmp_path / "at-8"), "--out", str(tmp_path / "out"), "--figure", "overview"]
+    data = load(run / "experiment.toml").data
+    root.main([*command, "--text", *data.valid], standalone_mode=False)
+    assert (tmp_path / "out" / "overview.csv").is_file()
+    assert open_corpus(tmp_path / "at-8" / "data", verify=True).digest == open_corpus(run / "data").digest
 
 
 def test_a_kept_folder_with_older_trainings_gets_new_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

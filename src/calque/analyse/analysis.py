@@ -153,7 +153,7 @@ class Analysis:
         return list(spread_over(len(self.text.sources), ATTENDED))
 
     def trained(self, subject: AnalysedRun) -> dict[str, Any]:
-        """The figures of a run's training, from its model file."""
+        """The figures of a run's training, from its model file: few of a mean of checkpoints, none of an imported model."""
         return dict(read_about(subject.folder / MODEL)["figures"])
 
     @cached_property

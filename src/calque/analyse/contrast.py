@@ -39,9 +39,10 @@ class ContrastivePair:
 def read_set(path: Path, most: int | None = None) -> list[ContrastivePair]:
     """A contrastive set: a folder or a JSON file. At most `most` pairs of each kind are taken, evenly spaced.
 
-    A folder holds for each kind of error NAME.src.LANGUAGE, NAME.correct.LANGUAGE and NAME.incorrect.LANGUAGE, plain or gzip,
-    line by line (distil-lingeval). A JSON file is a list of objects with `source`, `reference` and `errors`, each of which has
-    `type`, `contrastive` and perhaps `distance` (LingEval97). Raises X824, X825, X826 and, where a file cannot be read, D1.
+    A folder holds for each kind of error NAME.src.LANGUAGE, NAME.correct.LANGUAGE and NAME.incorrect.LANGUAGE, plain or
+    compressed, line by line (distil-lingeval). A JSON file is a list of objects with `source`, `reference` and `errors`, each of
+    which has `type`, `contrastive` and perhaps `distance` (LingEval97). Raises X824, X825, X826 and, where a file cannot be read,
+    D1.
     """
     pairs = _read_folder(path) if path.is_dir() else _read_json(path)
     if not pairs:

@@ -32,7 +32,14 @@ def headline(a: "Analysis") -> DrawnFigure:
         (bleu, chrf), trained = a.scores[s.name], a.trained(s)
         rows.append(
             (
-                *(s.name, bleu.value, chrf.value, trained["parameters"], trained["update"], trained["seconds"] / 60),
+                *(
+                    s.name,
+                    bleu.value,
+                    chrf.value,
+                    s.parameters,
+                    trained.get("update"),
+                    trained.get("seconds", 0) / 60 or None,
+                ),
                 *(mean_speed(read_log(s.folder)), count / s.decoding_seconds, s.checked.hash),
             )
         )

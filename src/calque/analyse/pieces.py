@@ -44,8 +44,8 @@ def _pareto(a: Analysis) -> Found:
         rows.append(
             (
                 *(s.name, s.checked.hash, bleu.value, chrf.value, 1000 * per_line, 1 / per_line),
-                *(trained["parameters"], figures.state_bytes() / 1024, figures.sentence / 1e6),
-                *(trained["seconds"], trained["update"]),
+                *(s.parameters, figures.state_bytes() / 1024, figures.sentence / 1e6),
+                *(trained.get("seconds"), trained.get("update")),
             )
         )
     names = ("run", "architecture", "BLEU", "chrF", "milliseconds per sentence", "sentences/s", "parameters")

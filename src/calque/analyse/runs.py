@@ -78,8 +78,8 @@ class AnalysedRun:
 
     @cached_property
     def parameters(self) -> int:
-        """Trained numbers, shared ones counted once."""
-        return sum(p.numel() for p in self.run.model.parameters())
+        """Trained numbers, shared ones counted once: by the text, since the weights of the model here are packed."""
+        return self.figures(1, 1).parameters
 
     def figures(self, length: int, source: int) -> ModelCosts:
         """Its costs for sentences of these lengths, as `calque explain` computes them."""

@@ -1,5 +1,6 @@
 """Several processes that decode side by side, each with a share of the batches, as on a server of many cores."""
 
+import contextlib
 import multiprocessing
 import time
 from collections.abc import Callable, Sequence
@@ -44,7 +45,8 @@ class Crew:
         while waiting or at_work:
             while waiting and idle:
                 pipe = idle.pop()
-                pipe.send(waiting.pop())
+                with contextlib.suppress(OSError):  # one that has ended is found by its answer
+                    pipe.send(waiting.pop())
                 at_work.add(pipe)
             ready = wait(list(at_work))
             for pipe in [pipe for pipe in at_work if pipe in ready]:

@@ -86,7 +86,7 @@ def work_of(run: Callable[[], object]) -> CountedWork:
 def _recurrent(x: Tensor, w: Tensor, u: Tensor, back: bool) -> Iterator[tuple[ProductShape, int]]:
     """The products of a fused layer of cells on x [T, B, D], W the matrix of x_t and U that of h_t-1, and how often it takes each.
 
-    Back, those of the gradients: of h_t-1 at each step, of all x_t, of W and of U.
+    With `back` they are the products of the backward pass: the gradients of h_t-1 at each step, of all x_t, of W and of U.
     """
     steps, batch, inner = x.shape
     (gates, width), rows = u.shape, steps * batch

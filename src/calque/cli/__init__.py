@@ -2,7 +2,7 @@
 
 Exit status: 0 done, 1 the command ran and reports a fault, 2 usage, definition or configuration, 70 a bug, 130 interrupted.
 
-This module imports nothing but `signal`: Ctrl-C while the commands are being imported is one line, not a traceback.
+This module imports only `os`, `signal` and `sys`: Ctrl-C while the commands are being imported is one line, not a traceback.
 """
 
 import os

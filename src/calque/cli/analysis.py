@@ -76,7 +76,9 @@ class AnalysisOptions:
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUN...", callback=folders)
 @click.option("--out", type=FILE, required=True, help="The folder of the report.")
 @click.option("--figure", "figures", multiple=True, metavar="NAME", help="Only this section or PAPER/figureN; repeat.")
-@click.option("--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="To translate; default: the runs' test text.")
+@click.option(
+    "--text", type=(FILE, FILE), metavar="SOURCE TARGET", help="The text to translate; default: the runs' test text."
+)
 @click.option(
     "--lines", type=click.IntRange(1), default=1000, show_default=True, help="Read the first N lines of the text."
 )

@@ -193,10 +193,17 @@ def _provable(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     words = str(value).split(".")
     if value.suffix == ".adl" and value.is_file():
         return value
-    if value.suffix != ".py" and (value.exists() or not all(map(str.isidentifier, words)) or not find_spec(words[0])):
+    if value.suffix != ".py" and (value.exists() or not all(map(str.isidentifier, words)) or not _module(words[0])):
         found = "a folder" if value.is_dir() else "another file" if value.exists() else "no file of this name"
         raise error("X419", Place(str(value)), found=found)
     return value
+
+
+def _module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # `__main__`, which is this program
+        return False
 
 
 @root.command()

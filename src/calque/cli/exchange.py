@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from calque.cli.base import FILE, RUN, root, tell
+from calque.cli.base import FILE, RUN, reading, root, tell
 from calque.ground.diagnostics import Place, error
 
 TO = ("argos", "calque", "ctranslate2", "hf", "marian", "onnx")
@@ -43,19 +43,17 @@ def export(
     from calque.exchange.export import export as write
     from calque.workflow.plugins import registry_of_run
 
-    scores = _scores(run, test) if test else []
     languages = source_language, target_language
-    click.echo(write(run, form, out, precision, scores, tell, languages, registry_of_run(run)))
+    with reading() as repairs:
+        scores = _scores(run, test, *repairs.pairs(*test)) if test else []
+        click.echo(write(run, form, out, precision, scores, tell, languages, registry_of_run(run)))
 
 
-def _scores(run: Path, test: tuple[Path, Path]) -> list[str]:
+def _scores(run: Path, test: tuple[Path, Path], sources: list[str], references: list[str]) -> list[str]:
     """BLEU and chrF of a run on a text, with their signatures."""
-    from calque.cli.base import reading
     from calque.evaluate.scores import bleu, chrf
     from calque.workflow.api import load
 
-    with reading() as repairs:
-        sources, references = repairs.pairs(*test)
     hypotheses = load(run).translate(sources)
     return [f"{test[0].name}: {score}" for score in (bleu(hypotheses, references), chrf(hypotheses, references))]
 

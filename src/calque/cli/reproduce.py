@@ -133,7 +133,7 @@ def train(
     "--dropout",
     type=Number(0, 0.99),
     multiple=True,
-    help="To try.  [default: 0.1, 0.3; none where the row has no such setting or --set gives it]",
+    help="Dropout rates to try.  [default: 0.1, 0.3; none where the row has no such setting or --set gives it]",
 )
 @SIZES
 @click.option("--out", type=FILE, help="The output folder.  [default: runs/tune/PAPER/TABLE]")
@@ -197,7 +197,13 @@ def _print_recipe(tuning: "Tuning") -> None:
     "--metric", type=click.Choice(TIMED), metavar="METRIC", help="Of the report.  [default: the table's first]"
 )
 @click.option("--repeats", type=click.IntRange(1, 1000), default=3, show_default=True, help="Timings of each row.")
-@click.option("--sentences", type=click.IntRange(1, 1_000_000), default=64, show_default=True, help="To translate.")
+@click.option(
+    "--sentences",
+    type=click.IntRange(1, 1_000_000),
+    default=64,
+    show_default=True,
+    help="The number of sentences to translate.",
+)
 @FROM
 def time(cells: CellOptions, repeats: int, sentences: int, others: tuple[Path, ...]) -> None:
     """Time the rows of a TABLE in turns: trained ones, if the output folders have all of them, else random weights."""

@@ -23,13 +23,37 @@ def _many(most: int, least: int = 1) -> click.IntRange:
 @click.option(
     "--rate", type=_many(10**6, 0), default=0, help="Requests per minute of a key or an address; default: any."
 )
-@click.option("--characters", type=_many(10**6), default=10_000, show_default=True, help="In one request, at most.")
-@click.option("--texts", type=_many(10**5), default=100, show_default=True, help="In the list of a request, at most.")
-@click.option("--alternatives", type=_many(100, 0), default=10, show_default=True, help="Per text, at most.")
-@click.option("--queue", type=_many(10**5), default=1000, show_default=True, help="Lines that may wait; more: 429.")
-@click.option("--batch", type=_many(256), default=16, show_default=True, help="Lines translated together, at most.")
-@click.option("--wait", type=Number(0, 1000), default=5, show_default=True, help="For others, in ms.")
-@click.option("--in-memory", type=_many(1000), default=4, show_default=True, help="Runs; the least used is closed.")
+@click.option(
+    "--characters", type=_many(10**6), default=10_000, show_default=True, help="The most characters of one request."
+)
+@click.option("--texts", type=_many(10**5), default=100, show_default=True, help="The most texts of one request.")
+@click.option(
+    "--alternatives", type=_many(100, 0), default=10, show_default=True, help="The most alternatives of one text."
+)
+@click.option(
+    "--queue",
+    type=_many(10**5),
+    default=1000,
+    show_default=True,
+    help="The most lines that wait; further requests get status 429.",
+)
+@click.option(
+    "--batch", type=_many(256), default=16, show_default=True, help="The most lines that are translated together."
+)
+@click.option(
+    "--wait",
+    type=Number(0, 1000),
+    default=5,
+    show_default=True,
+    help="Milliseconds that a line waits for others to be translated with.",
+)
+@click.option(
+    "--in-memory",
+    type=_many(1000),
+    default=4,
+    show_default=True,
+    help="The most runs in memory; the one that was used least is closed.",
+)
 @click.option("--sentences", is_flag=True, help="Translate a line sentence by sentence.")
 @click.option("--proxy", is_flag=True, help="Behind a proxy on this machine, which names the addresses of clients.")
 @SET

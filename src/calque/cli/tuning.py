@@ -1,5 +1,6 @@
 """The command that chooses settings of the search."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     multiple=True,
     default=(0.0, -0.5, -1.0, -1.5),
     show_default=True,
-    help="To try.",
+    help="Word penalties to try; repeat.",
 )
 @click.option(
     "--align-offset",
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     multiple=True,
     default=(-1, 0, 1),
     show_default=True,
-    help="To try, where unknown words are replaced.",
+    help="Offsets to try where unknown words are replaced; repeat.",
 )
 @click.option(
     "--align-row",
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     multiple=True,
     default=(0, 1),
     show_default=True,
-    help="To try, where unknown words are replaced: weights of the step that predicts a word, or of the one that reads it.",
+    help="Rows of attention to try where unknown words are replaced: of the step that predicts a word (0), or that reads it (1).",
 )
 @click.option("--dictionary", type=FILE, help="A lexical table by which unknown words are replaced, else copied.")
 @SET
@@ -90,13 +91,13 @@ def tune(
                 aligned = f"{one.align_offset:>12}  {one.align_row:>9}"
                 click.echo(f"{one.beam:>4}  {one.word_penalty:>12g}  {aligned}  {one.bleu:>6.2f}")
             trials.append(one)
-    keys = _best(tuning.best_of(trials, loaded.loaded.decode), loaded.loaded.decode, overrides)
+    keys = _best(tuning.best_of(trials, loaded.loaded.decode), loaded.loaded.decode, given)
     if keep:
         tuning.keep(run, keys)
 
 
-def _best(trial: "Trial", decode: "DecodeSettings", overrides: tuple[str, ...]) -> dict[str, Any]:
-    """Prints the keys of the best trial as [decode], with those of --set, and returns both."""
+def _best(trial: "Trial", decode: "DecodeSettings", overrides: Sequence[str]) -> dict[str, Any]:
+    """Prints the keys of the best trial as [decode], with those of --set and --precision, and returns all of them."""
     from calque.experiment import override
     from calque.experiment.toml import literal
 

@@ -174,7 +174,7 @@ def evaluate_files(
     read: Callable[[Path], Iterable[str]] = Lines,
     warn: Callable[[Diagnostic], None] = lambda diagnostic: None,
 ) -> list[Score]:
-    """`evaluate` on two files, plain or gzip, one sentence per line; `read` gives the lines of one.
+    """`evaluate` on two files, plain or compressed, one sentence per line; `read` gives the lines of one.
 
     `warn` gets D505 where the tokenisation does not suit the language. Raises D501 where their numbers of lines differ, D502
     where there are none, and D1 for what cannot be read.

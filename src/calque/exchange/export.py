@@ -19,7 +19,7 @@ from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
 from calque.layers.contract import Registry
-from calque.run.folder import CODECS
+from calque.run.folder import CODECS, refuse_full
 from calque.run.tensors import writing
 
 Tell = Callable[[str], None]
@@ -60,8 +60,9 @@ def export(
     form = FORMATS[to]
     named = run if run.name not in ("", "..") else run.resolve()
     out = out or named.with_name(f"{named.name}-{to}{form.ending}")
-    if out.exists() and (not out.is_dir() or form.ending or any(out.iterdir())):
-        raise error("X405", Place(str(out)), name=out.name)
+    if form.ending and out.exists():
+        raise error("X405", Place(str(out)), name=out)
+    refuse_full(out)
     exported = open_exported(run, languages, registry)
     with writing(out), alone(out, tell), _place(form, exported, out) as folder:
         form.write(exported, folder, precision)

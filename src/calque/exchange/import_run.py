@@ -14,7 +14,7 @@ from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSet
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import whole
 from calque.model import Model
-from calque.run.folder import start_run
+from calque.run.folder import refuse_full, start_run
 from calque.run.model_file import save_model, weights_of
 from calque.run.tensors import writing
 
@@ -30,7 +30,7 @@ def import_hf(folder: Path, out: Path, asked: Languages) -> Model:
 
     Raises X405 (`out` has files already), X510 to X518 and X522 (what cannot be read), K301.
     """
-    _refuse_full(out)
+    refuse_full(out)
     model, words, closed, config = open_hf(folder, asked)
     generation = _generation(folder)
     values = {"num_beams": 4, "length_penalty": 1.0, **generation}
@@ -50,17 +50,12 @@ def import_marian(folder: Path, out: Path, asked: Languages) -> Model:
 
     Raises X405, X301 (a package is missing), X510 to X518, X521 and X522 (what cannot be read), K301.
     """
-    _refuse_full(out)
+    refuse_full(out)
     theirs = MarianFolder(folder, asked)
     model = theirs.read()
     experiment = _experiment(model, True, DecodeSettings(**theirs.search))
     _write(out, model, theirs.words, experiment, {"format": "Marian", "model_type": "transformer"})
     return model
-
-
-def _refuse_full(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise error("X405", Place(str(out)), name=out.name)
 
 
 def open_hf(folder: Path, asked: Languages) -> tuple[Model, tuple[Words, Words], bool, dict[str, Any]]:

@@ -56,8 +56,9 @@ def write_marian(exported: Exported, folder: Path, precision: str) -> None:
     try:
         import yaml
         from sentencepiece import sentencepiece_model_pb2 as _  # noqa: F401
-    except ImportError:
-        raise error("X301", extra="marian", package="pyyaml") from None
+    except ImportError as e:
+        package = "pyyaml" if e.name == "yaml" else "protobuf"
+        raise error("X301", extra="marian", package=package) from None
     if precision != "float32":
         raise error("X503", None, precision=precision, format=NAME, names=("float32",))
     network = recognise(exported.model.checked, NAME)

@@ -102,6 +102,12 @@ def _clear(folder: Path) -> None:
             sweep(part)
 
 
+def refuse_full(out: Path) -> None:
+    """Raises X405 where a folder that is to be written is not empty, or is a file."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise error("X405", Place(str(out)), name=out)
+
+
 def start_run(folder: Path, experiment: Experiment, checked: CheckedDefinition, codecs: tuple[Codec, Codec]) -> None:
     """Makes the run folder and writes everything that is known before training. Raises K301."""
     write_definition(folder, checked, codecs)

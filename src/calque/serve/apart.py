@@ -1,4 +1,4 @@
-"""Whether the rows of a batch keep apart: then batches may have any number of lines."""
+"""Whether a translation depends on the other lines of its batch. If it does not, batches may have any number of lines."""
 
 from dataclasses import dataclass, replace
 

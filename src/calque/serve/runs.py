@@ -20,11 +20,10 @@ from calque.serve.apart import FIXED, ServedRun, rows_keep_apart
 from calque.serve.pairs import LanguagePair
 from calque.serve.settings import ServeSettings
 from calque.workflow.plugins import registry_of_run
+from calque.workflow.stamp import Stamp, run_stamp
 
 EVERY = 1.0
 """Seconds between two looks at the files of the runs in memory. Files are read once two looks have found them the same."""
-FILES = ("model.json", "model.safetensors", "experiment.toml", "codecs/*")
-Stamp = tuple[tuple[str, int, int, int], ...]
 Report = Callable[..., None]
 """Writes a line of the log: an event and its fields."""
 
@@ -138,7 +137,7 @@ class OpenRuns:
         with self._changed:
             held = {pair: stamp for pair, (_, stamp) in self._open_runs.items()}
         for pair, stamp in held.items():
-            now, before = _stamp(self.folders[pair]), self._seen.get(pair, stamp)
+            now, before = run_stamp(self.folders[pair]), self._seen.get(pair, stamp)
             self._seen[pair] = now
             if now == stamp or now != before:
                 continue
@@ -156,9 +155,9 @@ class OpenRuns:
     def _read(self, pair: LanguagePair) -> tuple[ServedRun, Stamp]:
         """A run as its files say, and the state of these files. Raises RunUnavailable where they change meanwhile."""
         folder = self.folders[pair]
-        stamp = _stamp(folder)
+        stamp = run_stamp(folder)
         loaded = self._open(folder)
-        if _stamp(folder) != stamp:
+        if run_stamp(folder) != stamp:
             raise RunUnavailable("its files are changing")
         return loaded, stamp
 
@@ -195,19 +194,6 @@ def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSe
     return replace(
         loaded, rows=0 if rows_keep_apart(loaded, most) else FIXED, shares=attention_path(loaded) is not None
     )
-
-
-def _stamp(folder: Path) -> Stamp:
-    """The state of the files of a run: names, sizes, times and numbers."""
-    found = []
-    for pattern in FILES:
-        for path in sorted(folder.glob(pattern)):
-            try:
-                about = path.stat()
-            except OSError:
-                continue
-            found.append((path.name, about.st_size, about.st_mtime_ns, about.st_ino))
-    return tuple(found)
 
 
 def _kind(fault: Exception) -> dict[str, str]:

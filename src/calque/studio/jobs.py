@@ -30,6 +30,7 @@ class Job:
         self.events: list[dict[str, object]] = []
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._follower: threading.Thread | None = None
         self._stopping = False
 
     def start(self, asked: Mapping[str, object]) -> None:
@@ -48,13 +49,13 @@ class Job:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(json.dumps(asked) + "\n")
             process.stdin.flush()
-        threading.Thread(target=self._follow, args=(process,), daemon=True).start()
+        self._follower = threading.Thread(target=self._follow, args=(process,), daemon=True)
+        self._follower.start()
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet, or not said so."""
-        process = self._process
-        return process is not None and process.poll() is None
+        """Whether it has not ended yet, or its last event is not in the list."""
+        return self._follower is not None and self._follower.is_alive()
 
     def report(self, after: int) -> dict[str, object]:
         """The events after the first `after`, and whether more can come."""
@@ -88,7 +89,9 @@ class Job:
         for line in process.stdout:
             with contextlib.suppress(ValueError):
                 event = json.loads(line)
-                ended = ended or event["kind"] in ("end", "fault", "stopped")
+                if not isinstance(event, dict):  # a layer of the user may print to the same file
+                    continue
+                ended = ended or event.get("kind") in ("end", "fault", "stopped")
                 with self._lock:
                     self.events.append(event)
         status = process.wait()

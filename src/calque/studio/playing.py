@@ -72,4 +72,5 @@ def _write_corpus(folder: Path, tell: Tell) -> None:
 def _usable(folder: Path, update: int) -> str | None:
     """The name of a run with the newest checkpoint of a stopped training; None where it has none yet."""
     out = folder.with_name(f"{folder.name}-at-{update}")
-    return out.name if out.exists() or unfinished_run(folder, out, registry_of_run(folder)) is not None else None
+    known = (out / "model.json").exists()
+    return out.name if known or unfinished_run(folder, out, registry_of_run(folder)) is not None else None

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from calque.ground.diagnostics import error
 from calque.ground.exits import exits_as_errors
 from calque.studio.requests import SentenceToTranslate
+from calque.workflow.stamp import Stamp, run_stamp
 
 if TYPE_CHECKING:
     from calque.workflow.api import Run
 
 KEPT = 2
 """Runs that stay in memory."""
-FILES = ("model.json", "model.safetensors")
-Stamp = tuple[tuple[str, int, int, int], ...]
+_FILES = ("model.json", "model.safetensors")
 
 
 class TrainedRuns:
@@ -61,7 +61,7 @@ class TrainedRuns:
     def _load(self, path: Path) -> "Run":
         from calque.workflow.api import load
 
-        stamp = _stamp(path)  # before the files are read, so that a later change is seen
+        stamp = run_stamp(path)  # before the files are read, so that a later change is seen
         before, run = self._loaded.pop(path, (None, None))
         if run is None or before != stamp:
             run = load(path)
@@ -69,16 +69,6 @@ class TrainedRuns:
         while len(self._loaded) > KEPT:
             self._loaded.popitem(last=False)
         return run
-
-
-def _stamp(path: Path) -> Stamp:
-    """Names, sizes, times and numbers of the files of a run; they differ once it is trained further or replaced."""
-    found = []
-    for name in FILES:
-        with contextlib.suppress(OSError):
-            about = (path / name).stat()
-            found.append((name, about.st_size, about.st_mtime_ns, about.st_ino))
-    return tuple(found)
 
 
 def _shown(name: str) -> str:
@@ -90,8 +80,12 @@ def _runs_below(folder: Path) -> list[Path]:
     """The runs in a folder, the newest last."""
     if not folder.is_dir():
         return []
-    files = sorted(folder.glob("*/model.json"), key=lambda file: (file.stat().st_mtime, file))
-    return [file.parent for file in files if all(file.with_name(name).is_file() for name in FILES)]
+    found = []
+    for file in folder.glob("*/model.json"):
+        with contextlib.suppress(OSError):  # a run that is being replaced
+            if all(file.with_name(name).is_file() for name in _FILES):
+                found.append((file.stat().st_mtime, file.parent))
+    return [run for _, run in sorted(found)]
 
 
 def translated_json(run: "Run", asked: SentenceToTranslate) -> dict[str, object]:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from calque.ground.allocation import keep_few_compiled_products, keep_freed_memory
 from calque.ground.diagnostics import CalqueError, Text
 from calque.studio.faults import faults_json
 from calque.studio.offsets import Offsets
@@ -18,6 +19,9 @@ from calque.studio.offsets import Offsets
 
 def main(kind: str) -> None:
     """Reads the request, and works."""
+    keep_freed_memory()
+    if kind == "play":
+        keep_few_compiled_products()
     from calque.studio.analysing import analyse
     from calque.studio.playing import play
     from calque.studio.proving import prove

@@ -1,17 +1,21 @@
 """A model of its own from the checkpoints of a run."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from torch import Tensor
+
 from calque.adl.check import check
-from calque.data.compiled import open_corpus
-from calque.experiment import load
+from calque.data.codecs import Codec
+from calque.data.compiled import link_corpus, open_corpus
+from calque.experiment import Experiment, load
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import Place, error, read_text
 from calque.ground.files import whole
 from calque.layers.contract import Registry
 from calque.model import Model
-from calque.run.folder import ARCHITECTURE, CORPUS, sole_training, start_run
+from calque.run.folder import ARCHITECTURE, CORPUS, refuse_full, sole_training, start_run
 from calque.run.model_file import load_model, save_model
 from calque.run.tensors import writing
 from calque.train.call import shape_of
@@ -24,8 +28,7 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
     The run is not touched; `registry` is needed only for layers that are not Calque's own. A folder that cannot be written
     whole is removed. Raises X405 (`out` is not empty), K108 (no checkpoints) and what `load_model` raises.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise error("X405", Place(str(out)), name=out.name)
+    refuse_full(out)
     loaded = load_model(run, registry=registry)
     checkpoints = Checkpoints(run, replace(loaded.experiment.train, average=which, average_count=count))
     checkpoints.look()
@@ -33,17 +36,15 @@ def average_run(run: Path, out: Path, which: str, count: int, registry: Registry
     if not updates:
         raise error("K108", Place(str(run)))
     weights = average([checkpoints.path(update) for update in updates])
-    figures = {"averaged": list(updates), "parameters": sum(t.numel() for t in weights.values())}
     with writing(out), sole_training(out), whole(out):
-        start_run(out, loaded.experiment, loaded.model.checked, loaded.codecs)
-        save_model(out, loaded.model, weights, loaded.experiment, loaded.meta["data"], figures)
+        _write_mean(out, loaded.experiment, loaded.codecs, loaded.model, weights, loaded.meta["data"], updates)
     return updates
 
 
 def unfinished_run(run: Path, out: Path, registry: Registry) -> int | None:
     """Writes the newest checkpoint of a training that has not ended into a new run folder; returns its update.
 
-    None where there is no checkpoint yet. Raises what reading the folder raises.
+    None where there is no checkpoint yet. Raises K301 (`out` cannot be written whole) and what reading the folder raises.
     """
     experiment = load(run / EXPERIMENT)
     checkpoints = Checkpoints(run, experiment.train)
@@ -54,7 +55,23 @@ def unfinished_run(run: Path, out: Path, registry: Registry) -> int | None:
     checked = check(read_text(run / ARCHITECTURE, "X402", "X403"), registry, stored=True)
     corpus = open_corpus(run / CORPUS)
     model = Model(checked, shape_of(experiment, corpus), registry)
-    start_run(out, experiment, checked, corpus.codecs)
     weights = average([checkpoints.path(update)])
-    save_model(out, model, weights, experiment, corpus.digest, {"averaged": [update]})
+    with writing(out), sole_training(out), whole(out):
+        link_corpus((run / CORPUS).resolve(), out / CORPUS)
+        _write_mean(out, experiment, corpus.codecs, model, weights, corpus.digest, (update,))
     return update
+
+
+def _write_mean(
+    out: Path,
+    experiment: Experiment,
+    codecs: tuple[Codec, Codec],
+    model: Model,
+    weights: Mapping[str, Tensor],
+    data: str,
+    updates: Sequence[int],
+) -> None:
+    """Writes a run of its own, whose model is the mean of the checkpoints of some updates."""
+    start_run(out, experiment, model.checked, codecs)
+    figures = {"averaged": list(updates), "parameters": sum(t.numel() for t in weights.values())}
+    save_model(out, model, weights, experiment, data, figures)

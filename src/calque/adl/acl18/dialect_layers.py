@@ -175,7 +175,7 @@ def _pos(b: BoundLayer) -> tuple[Terms, int]:
     terms: Terms = (call("pos", b.layer.span, *rate),)
     if b["scale_inputs"].word == "False":  # there h + p / sqrt(E)
         span = b["scale_inputs"].span
-        terms += (call("scale", span, Value(b.whole("num_embed") ** -0.5, span)),)
+        terms += (call("scale", span, Value(max(1, b.whole("num_embed")) ** -0.5, span)),)
     return terms, b.width
 
 

@@ -62,9 +62,10 @@ class _Reader:
     def run(self, settings: Mapping[str, Statement]) -> ParseResult:
         self.lines()
         self.override(settings)
-        start = Span(self.text, 0, 0)
-        width = self.numbers.get("num_embed") or self.numbers.get("d") or Value(512, start)
+        width = self.width()
         self.used |= {"d", "num_embed"}
+        if not isinstance(width.number, int) or width.number < 1:
+            return self.refused(width)
         sides = [self.side(name, width.number) for name in SIDES if name in self.strings]
         made = [statement for statement in sides if statement is not None]
         if not self.faults and len(made) == len(SIDES):
@@ -75,6 +76,16 @@ class _Reader:
         made.insert(0, _statement("d", width, width.span))
         lost = [name for name in SIDES if name not in {s.name for s in made} and name in self.strings]
         return ParseResult(made, self.faults[:MAX_FAULTS], lost, tuple(self.warnings))
+
+    def width(self) -> Value:
+        """The width of the embeddings."""
+        return self.numbers.get("num_embed") or self.numbers.get("d") or Value(512, Span(self.text, 0, 0))
+
+    def refused(self, width: Value) -> ParseResult:
+        """The result for a model whose width is no width: the fault, and nothing of the strings."""
+        name = "num_embed" if "num_embed" in self.numbers else "d"
+        self.fault("S205", width.span, name=name, expected="a whole number from 1", found=f"`{width.number}`")
+        return ParseResult([], self.faults[:MAX_FAULTS], list(self.strings), tuple(self.warnings))
 
     def override(self, settings: Mapping[str, Statement]) -> None:
         """Replaces settings of the file. Raises X222 for an unknown name, S205 for a value that is not a number."""
@@ -124,7 +135,7 @@ class _Reader:
             known = [*_OPTIONS, *SIDES]
             self.fault("S207", name_span, name=name, near=nearest(name, known), names=known)
         elif not _NUMBER.fullmatch(value) or quote:
-            self.fault("S205", span, name=name, expected="a number", found=f"`{value}`")
+            self.fault("S205", span, name=name, expected="a number", found=f"`{quote}{value}{quote}`")
         else:
             self.numbers[name] = Value(float(value) if "." in value else int(value), span)
 

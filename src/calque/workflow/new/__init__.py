@@ -1,6 +1,5 @@
 """A first experiment for a corpus: sizes that fit its pairs, a schedule that fits the time, and the reasons for both."""
 
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,8 @@ from calque.data.split_writer import keep
 from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
-from calque.ground.files import write_whole
+from calque.ground.files import whole, write_whole
+from calque.run.folder import refuse_full
 from calque.workflow.new.choices import SIZES, Choice, CorpusFigures, Size, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
 from calque.workflow.new.pace import AssumedPace, MeasuredPace, text_of, weights
@@ -45,27 +45,21 @@ def new_experiment(
 
     Without validation files one pair in twenty, at most 1,000, is held out, chosen by its content; both parts are written beside
     the experiment. The pace is measured for some seconds, unless `measured` is false. `attention`: of `ATTENTION`; None: by size.
-    Raises X405 (the folder is not empty), X408 (it cannot be written; it is removed), X413 (all pairs are the same), D309
+    Raises X405 (the folder is not empty), X408 (it cannot be written; nothing of it is left), X413 (all pairs are the same), D309
     (training would leave out all of them), and what the check of the corpora raises.
     """
     try:
-        if folder.is_dir() and any(folder.iterdir()):
-            raise error("X405", Place(str(folder)), name=folder)
+        refuse_full(folder)
         surveyed, held_out = _surveyed(train, valid)
-        folder.mkdir(parents=True, exist_ok=True)
+        refuse_full(folder)  # the survey may have taken minutes
+        with whole(folder):
+            if not valid:
+                train, valid, held_out = hold_out(folder, train, surveyed.pairs)
+                pairs = surveyed.pairs - held_out
+                surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
+            return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(attention))
     except OSError as e:
         raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
-    try:
-        if not valid:
-            train, valid, held_out = hold_out(folder, train, surveyed.pairs)
-            pairs = surveyed.pairs - held_out
-            surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
-        return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(attention))
-    except BaseException as e:
-        shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(e, OSError):
-            raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
-        raise
 
 
 def _surveyed(train: Sequence[Path], valid: Sequence[Path]) -> tuple[Survey, int]:
