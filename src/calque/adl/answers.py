@@ -7,6 +7,7 @@ import re
 from typing import Any, cast
 
 from calque.adl.declaration import Cost, Fault, LayerArguments, LayerType, Site
+from calque.adl.signature import value_of
 from calque.ground.diagnostics import CalqueError, Place, codes, error
 
 OWN = "X424"
@@ -24,9 +25,9 @@ def width_of(layer: LayerType, args: LayerArguments, site: Site) -> int:
 def effective(layer: LayerType, args: LayerArguments) -> None:
     """Raises the `Fault` C220 of an argument that has no effect, and is not its default."""
     for p in layer.signature().parameters:
-        if p.only is not None and getattr(args, p.name) != p.default:
+        if p.only is not None and value_of(args, p.name) != p.default:
             other, values = p.only
-            found = getattr(args, other)
+            found = value_of(args, other)
             if found not in values:
                 raise Fault("C220", p.name, name=p.name, other=other, found=found, values=values)
 

@@ -135,7 +135,7 @@ class _Maker:
             (name, self.chain(part, (*place, name), shares)) for name, part in node.parts.items() if name not in points
         )
         sources = tuple((p.name, self.source(node, p, place, shares)) for p in parameters if p.name in points)
-        args = tuple((p.name, _argument(node, p)) for p in parameters if not isinstance(p.kind, Body | Point))
+        args = tuple((p.name, node.value(p)) for p in parameters if not isinstance(p.kind, Body | Point))
         chains = [*(part for _, part in parts), *(s.chain for _, s in sources if s is not None)]
         return Item(
             node.name,
@@ -152,7 +152,7 @@ class _Maker:
         )
 
     def source(self, node: Node, parameter: Parameter, place: PointPath, shares: int) -> NormalSource | None:
-        source = _argument(node, parameter)
+        source = node.value(parameter)
         if not isinstance(source, SourceArg):
             return None
         part = node.parts.get(parameter.name)
@@ -163,11 +163,6 @@ class _Maker:
 
 def _owner(node: Node, shares: int) -> str:
     return f"of the layer {shares} before" if node.shared and node.cost.parameters else OWN
-
-
-def _argument(node: Node, parameter: Parameter) -> object:
-    name = parameter.name
-    return getattr(node.args, name if hasattr(node.args, name) else f"{name}_")
 
 
 class Numbering:

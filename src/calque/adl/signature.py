@@ -137,6 +137,11 @@ class Parameter:
     only: tuple[str, tuple[str, ...]] | None = None
 
 
+def value_of(args: object, name: str) -> object:
+    """The value of an argument; the field of one whose name is a word of Python ends in `_`."""
+    return getattr(args, name if hasattr(args, name) else f"{name}_")
+
+
 @dataclass(frozen=True)
 class Signature:
     """The arguments of a layer, in positional order.

@@ -7,6 +7,7 @@ from itertools import zip_longest
 from calque.adl.canonical import call_text
 from calque.adl.core import Call
 from calque.adl.declaration import Cost, LayerArguments, SourceArg
+from calque.adl.signature import Parameter, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Node:
     def parameters(self) -> int:
         """The number of parameters of the layer itself, without its parts; none where it has those of another copy."""
         return 0 if self.shared else self.cost.parameters
+
+    def value(self, parameter: Parameter) -> object:
+        """The value of one of its arguments."""
+        return value_of(self.args, parameter.name)
 
     @property
     def text(self) -> str:

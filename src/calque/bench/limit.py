@@ -70,8 +70,8 @@ def work_of(run: Callable[[], object]) -> CountedWork:
             a, b = (tensors[k] for k in _FACTORS[name])
             products[ProductShape(a.shape[0], a.shape[1], b.shape[1])] += 1
         elif name.startswith("mkldnn_rnn_layer"):
-            x, w, u = tensors[:3]
-            for product, n in _recurrent(x, w, u, name.endswith("backward")):
+            x, _, u = tensors[:3]
+            for product, n in _recurrent(x, u, name.endswith("backward")):
                 products[product] += n
 
     # Kernels compute the same products, where nothing counts them.
@@ -83,7 +83,7 @@ def work_of(run: Callable[[], object]) -> CountedWork:
     return CountedWork((shaped + others) // 2, products)
 
 
-def _recurrent(x: Tensor, w: Tensor, u: Tensor, back: bool) -> Iterator[tuple[ProductShape, int]]:
+def _recurrent(x: Tensor, u: Tensor, back: bool) -> Iterator[tuple[ProductShape, int]]:
     """The products of a fused layer of cells on x [T, B, D], W the matrix of x_t and U that of h_t-1, and how often it takes each.
 
     With `back` they are the products of the backward pass: the gradients of h_t-1 at each step, of all x_t, of W and of U.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from calque.adl.check import CheckedDefinition, check
 from calque.bench import peer_runner
-from calque.ground.diagnostics import Text, error
+from calque.ground.diagnostics import Text, error, reason_of
 from calque.layers.registry import builtin
 
 PRECISIONS = {
@@ -73,7 +73,7 @@ class Peer:
                 text=True,
             )
         except OSError as e:
-            raise error("X601", None, name=name, reason=f"`{python}`: {(e.strerror or str(e)).lower()}") from None
+            raise error("X601", None, name=name, reason=f"`{python}`: {reason_of(e)}") from None
         build = {"do": "build", "system": system, "precision": precision, "threads": threads, "workers": workers}
         self.ask({**build, **sizes._asdict()})
 

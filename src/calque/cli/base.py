@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from calque.adl.collection import no_collection
-from calque.ground.diagnostics import Place, error, render
+from calque.ground.diagnostics import Place, error, reason_of, render
 from calque.ground.version import VERSION
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise error("X408", Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
+        raise error("X408", Place(str(path)), reason=reason_of(e)) from None
 
 
 def write_out(path: Path, body: str | bytes) -> None:

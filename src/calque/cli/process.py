@@ -18,7 +18,7 @@ import click
 from calque.cli.base import INTERRUPTED, root, tell
 from calque.cli.streams import ReaderGone, open_streams
 from calque.ground.allocation import keep_few_compiled_products, keep_freed_memory, let_waiting_threads_sleep
-from calque.ground.diagnostics import CalqueError, Place, error, render_all
+from calque.ground.diagnostics import CalqueError, Place, error, reason_of, render_all
 
 if TYPE_CHECKING:
     from signal import _HANDLER
@@ -86,7 +86,7 @@ def _status(fault: BaseException) -> int:
     if isinstance(fault, RuntimeError) and isinstance(loop, OSError) and loop.errno == errno.ELOOP:
         fault = loop
     if isinstance(fault, OSError) and isinstance(fault.filename, str | bytes):
-        reason = (fault.strerror or str(fault)).lower()
+        reason = reason_of(fault)
         return _show(error("K310", Place(os.fsdecode(fault.filename)), reason=reason))
     traceback.print_exception(fault)
     tell("this is a bug of calque: please report it with the lines above")

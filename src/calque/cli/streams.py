@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -33,7 +33,7 @@ class _Stdout(io.FileIO):
             raise ReaderGone from None
         except OSError as e:
             self.failed = True
-            reason = "it is closed" if e.errno == errno.EBADF else (e.strerror or str(e)).lower()
+            reason = "it is closed" if e.errno == errno.EBADF else reason_of(e)
             raise error("K301", Place("stdout"), reason=reason) from None
 
 

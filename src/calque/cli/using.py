@@ -12,7 +12,7 @@ import click
 
 from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, loading, reading, root, set_threads
 from calque.cli.process import told_fault
-from calque.ground.diagnostics import CalqueError, Place, error
+from calque.ground.diagnostics import CalqueError, Place, error, reason_of
 
 if TYPE_CHECKING:
     from calque.data.repair import Repairs
@@ -176,7 +176,7 @@ class _Input:
         except CalqueError as fault:
             self.fault = fault
         except OSError as e:
-            self.fault = error("X402", Place("stdin"), reason=(e.strerror or str(e)).lower())
+            self.fault = error("X402", Place("stdin"), reason=reason_of(e))
 
     def _with_prefixes(self, prefixes: Iterator[str]) -> Iterator[tuple[str, str]]:
         number = 0

@@ -10,7 +10,7 @@ from sentencepiece import SentencePieceProcessor, set_random_generator_seed
 
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import write_whole
 
 JOINER = "@@"
@@ -211,7 +211,7 @@ class PieceCodec(Codec):
         try:
             return cls(path.read_bytes(), kind)
         except OSError as fault:
-            raise error("D101", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+            raise error("D101", Place(str(path)), reason=reason_of(fault)) from None
         except (RuntimeError, ValueError) as fault:
             reason = str(fault) if isinstance(fault, ValueError) else "sentencepiece cannot read it"
             raise error("D204", Place(str(path)), reason=reason) from None

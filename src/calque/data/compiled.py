@@ -36,7 +36,7 @@ from calque.data.survey import FILE, TextSurvey, survey_texts
 from calque.data.unsuitable import FILE as LEFT_OUT
 from calque.data.unsuitable import find_unsuitable, left_out, report_lines, suitable
 from calque.experiment import DataSettings
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, render
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, reason_of, render
 from calque.ground.files import alone, replacing
 from calque.ground.processes import usable_cores
 
@@ -83,7 +83,7 @@ def prepare(
                 _replace(folder, part)
             known.remember()
     except OSError as fault:
-        raise error("D310", Place(str(folder)), reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("D310", Place(str(folder)), reason=reason_of(fault)) from None
     return _report_means(open_corpus(folder, verify=True), tell)
 
 

@@ -9,7 +9,7 @@ from sentencepiece import SentencePieceProcessor
 
 from calque.data.codecs import _SPACES, Codec, split
 from calque.data.vocabulary import SPECIALS, UNK
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import write_whole
 
 
@@ -116,7 +116,7 @@ class ImportedCodec(Codec):
             many = {key: tuple(listed[key]) for key in ("tokens", "hidden", "begins", "first", "last")}
             return cls(model, ImportedPieces(**many, text=str(listed["text"]), marks=bool(listed["marks"])))
         except OSError as fault:
-            raise error("D101", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+            raise error("D101", Place(str(path)), reason=reason_of(fault)) from None
         except (RuntimeError, ValueError, KeyError, TypeError) as fault:
             reason = str(fault) if isinstance(fault, ValueError) else "it is not a list of pieces with its model"
             raise error("D204", Place(str(path)), reason=reason) from None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from calque.data.packed import DAMAGE, HEAD, no_text, unpacked
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, reason_of
 
 EXAMPLES = 5
 """How many diagnostics of one code are listed; the rest are counted."""
@@ -118,7 +118,7 @@ def check_rereadable(path: Path) -> None:
 
 def unreadable(path: Path, fault: OSError) -> CalqueError:
     """The error D101; for a missing file of a public corpus, with the command that fetches it."""
-    fields: dict[str, object] = {"reason": _lower(fault.strerror or str(fault))}
+    fields: dict[str, object] = {"reason": reason_of(fault)}
     if isinstance(fault, FileNotFoundError):
         from calque.data.public import providing  # slow to load, and few calls need it
 

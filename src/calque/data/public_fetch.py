@@ -12,7 +12,7 @@ from pathlib import Path
 
 from calque.data.public import Input, PublicCorpus
 from calque.data.public_builders import BUILDERS
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import alone, write_whole
 
 SECONDS = 60
@@ -46,7 +46,7 @@ def build(what: PublicCorpus, root: Path, source: Path | None, tell: Callable[[s
                 tell(f"{paths[name]}")
             shutil.rmtree(store, ignore_errors=True)
     except OSError as fault:
-        raise error("K301", Place(str(fault.filename or root)), reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("K301", Place(str(fault.filename or root)), reason=reason_of(fault)) from None
     return list(paths.values())
 
 
@@ -63,7 +63,7 @@ class _Inputs:
             try:
                 body = path.read_bytes()
             except OSError as fault:
-                reason = (fault.strerror or str(fault)).lower()
+                reason = reason_of(fault)
                 raise error("D532", Place(str(path)), reason=reason, url=expected.url) from None
             _check(body, expected, Place(str(path)))
             return body

@@ -14,7 +14,7 @@ from calque.data.lines import check_rereadable
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from calque.experiment import DataSettings
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, reason_of
 from calque.ground.files import write_whole
 
 __all__ = ["Codec", "learn", "load_codecs", "save_codecs"]
@@ -161,7 +161,7 @@ def _read_kinds(path: Path) -> tuple[bool, list[str]]:
     try:
         about = json.loads(path.read_bytes())
     except OSError as fault:
-        raise error("D101", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("D101", Place(str(path)), reason=reason_of(fault)) from None
     except ValueError:
         raise error("D204", Place(str(path)), reason="it is not JSON") from None
     if not isinstance(about, dict) or about.get("format") != _FORMAT:

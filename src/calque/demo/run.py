@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from calque.demo import generator as embedded
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings, write
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import write_whole
 from calque.train.loop import FinishedTraining, StoppedTraining
 from calque.workflow.show import Show, clock
@@ -90,7 +90,7 @@ def demo(
         write(experiment(folder, seconds), folder / "demo.toml")
         write_whole(folder / "demo.adl", TEXT.encode())
     except OSError as e:
-        raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
+        raise error("X408", Place(str(folder)), reason=reason_of(e)) from None
     tell(f"training for {UPDATES:,} updates, or {clock(seconds)} minutes on a slow machine")
     with Show("training") as show:
         result = run_training(experiment(folder, seconds), folder, show, tell)

@@ -38,7 +38,7 @@ class LayerView:
     def kind(self) -> str:
         """`reads` the source, `mixes` positions, `learns` at each position separately, or `plain`."""
         node = self.first
-        if any(isinstance(p.kind, Point) and p.kind.chain and _value(node, p) is not None for p in _parameters(node)):
+        if any(isinstance(p.kind, Point) and p.kind.chain and node.value(p) is not None for p in _parameters(node)):
             return "reads"
         reach = node.cost.reach
         if reach is not None and (reach.first, reach.last) != (HERE.first, HERE.last):
@@ -183,7 +183,7 @@ def argument_texts(layer: LayerView, width: int) -> list[str]:
 
 def _argument_texts(layer: LayerView, p: Parameter, width: int) -> list[str]:
     """The texts of one argument: one for each of `many` values, none for the default."""
-    values = [_text(_value(node, p)) for node in layer.nodes]
+    values = [_text(node.value(p)) for node in layer.nodes]
     usual = str(width) if p.default == Setting("d") else default_text(p.default)
     always = p.default is REQUIRED or (isinstance(p.default, Setting) and p.default.name != "d")
     if not always and set(values) == {usual}:
@@ -200,7 +200,7 @@ def _argument_texts(layer: LayerView, p: Parameter, width: int) -> list[str]:
 def readings(layer: LayerView, width: int) -> Iterator[Reading]:
     """The encoder points that a layer reads."""
     for p in _parameters(layer.first):
-        keys = [source.key for node in layer.nodes if isinstance(source := _value(node, p), SourceArg)]
+        keys = [source.key for node in layer.nodes if isinstance(source := node.value(p), SourceArg)]
         if not keys:
             continue
         chains = [node.parts[p.name] for node in layer.nodes if p.name in node.parts]
@@ -242,11 +242,6 @@ def _chain_lines(steps: Steps, width: int) -> Iterator[str]:
 
 def _parameters(node: Node) -> tuple[Parameter, ...]:
     return node.call.signature.parameters
-
-
-def _value(node: Node, parameter: Parameter) -> object:
-    name = parameter.name
-    return getattr(node.args, name if hasattr(node.args, name) else f"{name}_")
 
 
 def _text(value: object) -> str:

@@ -7,7 +7,6 @@ finds its parts again, and each part takes its tensors by the names that transfo
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -203,7 +202,7 @@ def _read_block(filling: Filling, block: Block, name: str) -> None:
 Reader = Callable[[Config, Tensors, tuple[Words, Words], Place], Model]
 
 
-def read_config(folder: Path, config: dict[str, Any]) -> Config:
+def read_config(config: dict[str, Any]) -> Config:
     """config.json with the values that transformers assumes where a key is absent."""
     assumed = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0, "activation_function": "gelu"}
     assumed |= {"scale_embedding": False} | _ASSUMED.get(config.get("model_type", ""), {})

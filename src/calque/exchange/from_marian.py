@@ -63,7 +63,7 @@ class MarianFolder:
         self.folder = folder
         self.decoder = yaml_file(folder / DECODER) if (folder / DECODER).is_file() else {}
         self.search = _search(self.decoder, Place(str(folder / DECODER)))
-        self.model = folder / _one(folder, self.decoder.get("models"), "models")
+        self.model = folder / _one(folder, self.decoder.get("models"))
         self.place = Place(str(self.model))
         self.config, self.tensors = read_npz(self.model)
         _check(self.config, self.place)
@@ -107,7 +107,7 @@ _SIDES = ("source", "target")
 # -- files
 
 
-def _one(folder: Path, named: Any, what: str) -> str:
+def _one(folder: Path, named: Any) -> str:
     """The file of a list in decoder.yml, or the only file of weights. Raises X521."""
     names = _named(named)
     if not names:

@@ -55,7 +55,7 @@ def text_of(config: Config, scaled: bool, place: Place) -> str:
     feed = _feed_forward(config, place)
     sides = []
     for side, count in (("encoder", config["num_layers"]), ("decoder", config["num_decoder_layers"])):
-        bodies = [_attention(config, "mh_dot_self_att", side), *_source_attention(config, side), feed]
+        bodies = [_attention(config, "mh_dot_self_att"), *_source_attention(config, side), feed]
         blocks = " -> ".join(residual(norm, body, p, pre=True) for body in bodies)
         end = f" -> scale({config['d_model'] ** -0.5!r})" if scaled and side == "decoder" else ""
         sides.append(f"dropout({p}) -> repeat({count}, {blocks}) -> {norm} -> dropout({p}){end}")
@@ -63,10 +63,10 @@ def text_of(config: Config, scaled: bool, place: Place) -> str:
 
 
 def _source_attention(config: Config, side: str) -> list[str]:
-    return [_attention(config, "mh_dot_src_att", side)] if side == "decoder" else []
+    return [_attention(config, "mh_dot_src_att")] if side == "decoder" else []
 
 
-def _attention(config: Config, layer: str, side: str) -> str:
+def _attention(config: Config, layer: str) -> str:
     heads, width = config["num_heads"], config["num_heads"] * config["d_kv"]
     relative = ""
     if layer == "mh_dot_self_att":

@@ -64,7 +64,7 @@ def open_hf(folder: Path, asked: Languages) -> tuple[Model, tuple[Words, Words],
     kind = config.get("model_type", "none")
     if not isinstance(kind, str) or kind not in KINDS:
         raise error("X511", Place(str(folder / "config.json")), found=kind, names=tuple(KINDS))
-    config = {**_ids(_generation(folder)), **read_config(folder, config)}
+    config = {**_ids(_generation(folder)), **read_config(config)}
     config.setdefault("decoder_start_token_id", config.get("pad_token_id"))
     if isinstance(end := config.get("eos_token_id"), list) and end:
         config["eos_token_id"] = end[0]

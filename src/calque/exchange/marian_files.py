@@ -11,7 +11,7 @@ import torch
 
 from calque.exchange.hf_folder import Tensors
 from calque.exchange.marian import SETTINGS
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 
 DEEPEST = 20
 """Lists inside lists of YAML, at most."""
@@ -22,7 +22,7 @@ def yaml_file(path: Path) -> dict[str, Any]:
     try:
         return _yaml(path.read_bytes(), Place(str(path)))
     except OSError as fault:
-        raise error("X517", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("X517", Place(str(path)), reason=reason_of(fault)) from None
 
 
 def _yaml(content: bytes, place: Place) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def read_npz(path: Path) -> tuple[Mapping[str, Any], Tensors]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except OSError as fault:
-        raise error("X517", place, reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("X517", place, reason=reason_of(fault)) from None
     except (ValueError, EOFError, zipfile.BadZipFile):
         raise error("X517", place, reason="it is not an archive of numpy, or not a whole one") from None
     if SETTINGS not in arrays:

@@ -129,12 +129,12 @@ def _leaves(name: str, value: Any, rows: str, place: Place) -> Iterator[tuple[st
         raise error("X505", place, name=name, found=type(value).__name__)
 
 
-def _filled(value: Any, tensors: Iterator[Tensor], top: bool = True) -> Any:
+def _filled(value: Any, tensors: Iterator[Tensor]) -> Any:
     """A state of the same form with other tensors; what the host knows of positions is forgotten."""
     if isinstance(value, Tensor):
         return next(tensors)
     if isinstance(value, tuple):
-        parts = [_filled(part, tensors, False) for part in value]
+        parts = [_filled(part, tensors) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     return None
 

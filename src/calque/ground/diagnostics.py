@@ -97,6 +97,12 @@ def error(code: str, where: Span | Place | None = None, /, fix: Fix | None = Non
     return CalqueError(Diagnostic(code, where, fields, fix))
 
 
+def reason_of(fault: OSError) -> str:
+    """Why the system refused something, as it stands inside a message: it begins with a small letter."""
+    reason = fault.strerror or str(fault)
+    return reason[:1].lower() + reason[1:]
+
+
 _FIELD = re.compile(r"\{[a-z_]+\}")
 
 
@@ -299,7 +305,7 @@ def read_text(path: Path | str, missing: str, undecodable: str) -> Text:
             raise error(missing, Place(str(path)), reason=f"more than {MOST_BYTES:,} bytes")
         return Text(str(path), content.decode("utf-8-sig"))
     except OSError as e:
-        raise error(missing, Place(str(path)), reason=(e.strerror or str(e)).lower()) from None
+        raise error(missing, Place(str(path)), reason=reason_of(e)) from None
     except UnicodeDecodeError as e:
         raise error(undecodable, Place(str(path)), offset=e.start) from None
 

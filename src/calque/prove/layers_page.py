@@ -3,12 +3,12 @@
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from calque.adl.check import check
 from calque.adl.declaration import Cost, Held, Products
 from calque.adl.signature import REQUIRED
-from calque.adl.tree import CheckedChain, Node
+from calque.adl.tree import CheckedChain
 from calque.ground.diagnostics import CalqueError, Text
 from calque.layers.contract import DECODER, ENCODER, Example, Layer, Registry
 from calque.layers.registry import builtin
@@ -88,7 +88,8 @@ def _cost_of(layer: type[Layer], example: Example, side: str, registry: Registry
         text = "".join(f"{name} = {value}\n" for name, value in settings.items()) + sides
         try:
             checked = check(Text(layer.name, text), registry)
-            return next(node.cost for node in _nodes(getattr(checked, side)) if node.name == layer.name)
+            chain: CheckedChain = getattr(checked, side)
+            return next(node.cost for node in chain.nodes() if node.name == layer.name)
         except CalqueError as fault:
             # A setting that nothing reads is an error.
             unread = {str(d.fields["name"]) for d in fault.diagnostics if d.code == "C127"} - {"d"}
@@ -96,16 +97,6 @@ def _cost_of(layer: type[Layer], example: Example, side: str, registry: Registry
                 raise
             for name in unread:
                 del settings[name]
-
-
-def _nodes(chain: CheckedChain) -> Iterator[Node]:
-    for item in chain.items.values():
-        if isinstance(item, CheckedChain):
-            yield from _nodes(item)
-        else:
-            yield item
-            for part in item.parts.values():
-                yield from _nodes(part)
 
 
 def source_of(layer: type[Layer]) -> str:
@@ -135,7 +126,7 @@ def _sum(*terms: tuple[int, str]) -> str:
     return " + ".join(shown) or "0"
 
 
-def main(arguments: Sequence[str] = ()) -> None:
+def main() -> None:
     """Writes the page to stdout."""
     sys.stdout.write(page())
 

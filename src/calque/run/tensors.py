@@ -13,7 +13,7 @@ from torch import Tensor
 
 from calque.data.corpus import seal
 from calque.data.sums import checksum
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import staged, sync_folder, write_whole
 
 FORMAT = 1
@@ -25,7 +25,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as fault:
-        raise error("K301", Place(str(path)), reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("K301", Place(str(path)), reason=reason_of(fault)) from None
     except SafetensorError as fault:  # its word for a full disk
         raise error("K301", Place(str(path)), reason=str(fault).lower()) from None
 
@@ -106,7 +106,7 @@ def read_about(stem: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise error("K101", Place(str(index.parent)), name=index.name) from None
     except OSError as fault:
-        raise error("K302", Place(str(index)), reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("K302", Place(str(index)), reason=reason_of(fault)) from None
     except ValueError:
         raise error("K102", Place(str(index)), reason="it is not JSON") from None
     if not isinstance(about, dict) or "format" not in about:
@@ -132,7 +132,7 @@ def read_tensors(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise error("K105", place)
         return load_file(weights), about
     except OSError as fault:
-        raise error("K302", place, reason=(fault.strerror or str(fault)).lower()) from None
+        raise error("K302", place, reason=reason_of(fault)) from None
 
 
 def remove_tensors(stem: Path) -> None:

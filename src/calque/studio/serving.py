@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calque.adl.declaration import Library
-from calque.ground.diagnostics import Place, error
+from calque.ground.diagnostics import Place, error, reason_of
 
 HOST = "127.0.0.1"
 PORT = 4157
@@ -110,7 +110,7 @@ def _port(asked: int | None) -> Iterator[socket.socket]:
             except OSError as e:
                 if asked is None and port and e.errno == errno.EADDRINUSE:
                     continue
-                raise error("K440", None, port=port, reason=(e.strerror or str(e)).lower()) from None
+                raise error("K440", None, port=port, reason=reason_of(e)) from None
             yield listening
             return
 
@@ -122,7 +122,7 @@ def _folder(asked: Path | None) -> Iterator[Path]:
         try:
             asked.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise error("X408", Place(str(asked)), reason=(e.strerror or str(e)).lower()) from None
+            raise error("X408", Place(str(asked)), reason=reason_of(e)) from None
         yield asked.resolve()
         return
     with tempfile.TemporaryDirectory(prefix="calque-studio-") as name:

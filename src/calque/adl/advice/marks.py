@@ -30,7 +30,7 @@ def character(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from power(desk, at.start, at.end)
     yield from dotted(desk, at.start)
     yield from pairs(desk, at.start)
-    yield from marks(desk, at.start, at.end)
+    yield from marks(desk, at.start)
     yield from braces(desk, at.start)
     yield from prose(desk, at.start)
     if not calculates(desk, at.start, at.end) and not power_or_part:
@@ -69,7 +69,7 @@ def grammar(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield from decimal_comma(desk, at.start - 1)
     if fault.fields.get("expected") == "`=`" and page.cut(at) == "->":
         yield page.fix(at.start, at.end, "=")
-    yield from marks(desk, at.start, at.end)
+    yield from marks(desk, at.start)
     if k is None or page.tokens[k].kind == "newline":
         statement = page.statement(at.start)
         if page.body[: statement.start].strip():
@@ -159,8 +159,8 @@ def arrow(desk: Desk, fault: Diagnostic) -> Iterator[Fix]:
     yield desk.page.fix(at.start, at.end, f"linear({desk.page.cut(at)})")
 
 
-def marks(desk: Desk, start: int, end: int) -> Iterator[Fix]:
-    """The mark of another notation of which [start, end) is a part."""
+def marks(desk: Desk, start: int) -> Iterator[Fix]:
+    """The mark of another notation of which the character at `start` is a part."""
     body = desk.page.body
     for mark, meant in sorted(lists("marks").items(), key=lambda item: -len(item[0])):
         for shift in range(len(mark) + 1):
@@ -211,7 +211,7 @@ def dotted(desk: Desk, start: int) -> Iterator[Fix]:
     for match in DOTTED.finditer(desk.page.body):
         if match.start() <= start < match.end():
             if match[0].partition(".")[0] in (*desk.aliases.signatures, *desk.aliases.definitions):
-                yield from marks(desk, start, start + 1)
+                yield from marks(desk, start)
             term = desk.page.term(match.end())
             if term is not None:
                 yield from term_fixes(desk, term, match.start())

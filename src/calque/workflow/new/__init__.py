@@ -14,7 +14,7 @@ from calque.data.lines import check_corpus
 from calque.data.split_writer import keep
 from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
-from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, reason_of
 from calque.ground.files import whole, write_whole
 from calque.run.folder import refuse_full
 from calque.workflow.new.choices import SIZES, Choice, CorpusFigures, Size, choose, vocabulary
@@ -59,7 +59,7 @@ def new_experiment(
                 surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
             return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(attention))
     except OSError as e:
-        raise error("X408", Place(str(folder)), reason=(e.strerror or str(e)).lower()) from None
+        raise error("X408", Place(str(folder)), reason=reason_of(e)) from None
 
 
 def _surveyed(train: Sequence[Path], valid: Sequence[Path]) -> tuple[Survey, int]:
