@@ -21,11 +21,14 @@ from calque.experiment import (
     check,
     digest,
     load,
+    override,
     setting_entry,
     to_toml,
     write,
 )
+from calque.experiment.keys import SECTIONS
 from calque.experiment.training_text import TrainingText
+from calque.experiment.values import ELSEWHERE
 from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, message, render
 
 GOOD = """\
@@ -260,6 +263,18 @@ def test_each_fault_has_its_code_and_place(tmp_path: Path, old: str, new: str, f
     assert old in GOOD
     head, _, tail = GOOD.rpartition(old)
     assert faults(file(tmp_path, head + new + tail)) == found
+
+
+def test_names_of_other_toolkits_are_known(tmp_path: Path) -> None:
+    for section, keys in (
+        ("train", ("learning_rate", "max_steps", "batch_size")),
+        ("decode", ("beam_size", "length_penalty")),
+    ):
+        for key in keys:
+            with pytest.raises(CalqueError) as raised:
+                load(file(tmp_path, GOOD), [override(f"{section}.{key}=2")])
+            assert raised.value.diagnostics[0].fields["nearest"] == ELSEWHERE[key]
+    assert all(any(key in keys for keys in SECTIONS.values()) for key in ELSEWHERE.values())
 
 
 @pytest.mark.parametrize("keys", [{"vocabulary_size": 5}, {"vocabulary_size": 0}, {"subwords": "bpe"}, {}])

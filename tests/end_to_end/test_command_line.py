@@ -5,6 +5,7 @@ import json
 import random
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -119,6 +120,39 @@ def test_checkpoints_are_averaged_into_a_model_of_their_own(calque: Run, trained
     assert calque("translate", tmp_path / "mean", stdin=b"alpha beta\n").out == "beta alpha\n"
     again = calque("average", trained, "--out", tmp_path / "mean")
     assert f"`{tmp_path / 'mean'}` exists and is not empty" in again.err
+
+
+def test_each_line_of_a_pipe_is_answered_at_once_where_that_is_asked_for(trained: Path) -> None:
+    command = [sys.executable, "-m", "calque", "translate", str(trained), "--buffer-size", "1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line, expected in (("alpha beta\n", "beta alpha\n"), ("zeta\n", "zeta\n")):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline() == expected
+
+
+def test_a_training_that_has_not_ended_is_averaged(calque: Run, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    for name in ("model.json", "model.safetensors"):
+        (tmp_path / "run" / name).unlink()
+    refused = calque("translate", tmp_path / "run", stdin=b"alpha\n")
+    assert "`calque average RUN --out NEW` makes a run of its checkpoints" in refused.err
+    for run, mean in ((trained, "one"), (tmp_path / "run", "other")):
+        done = calque("average", run, "--last", "--count", 1, "--out", tmp_path / mean)
+        assert done.status == 0, done.err
+    assert (tmp_path / "one" / "model.safetensors").read_bytes() == (
+        tmp_path / "other" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_who_continues_in_vain_is_told(calque: Run, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    done = calque("train", tmp_path / "run", "--set", "train.lr=0.5")
+    assert "this training has ended by train.max_updates: nothing is trained in this call" in done.err
+    done = calque("train", tmp_path / "run", "--set", "train.schedule='linear'", "--set", "train.max_updates=302")
+    assert "the learning rate is 0 behind the end of the schedule, and nothing more is learned" in done.err
 
 
 def test_new_writes_an_experiment_that_trains(calque: Run, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from calque.workflow.new.choices import (
     choose,
     vocabulary,
 )
+from calque.workflow.new.holdout import _endings
 from calque.workflow.new.pace import checked_of, text_of, weights
 from calque.workflow.new.proposal import lines
 from calque.workflow.new.survey import FEW, correlation, crossed, sample_of
@@ -253,7 +254,7 @@ def test_pairs_with_an_empty_side_are_not_held_out(calque: Run, tmp_path: Path) 
     full = sentences(60)
     pairs = [pair if i % 2 else (pair[0], "") for i, pair in enumerate(full)]
     calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--no-measure")
-    held = [(tmp_path / "new" / f"valid.{side}").read_text().splitlines() for side in ("source", "target")]
+    held = [(tmp_path / "new" / f"valid.{side}").read_text().splitlines() for side in ("un", "zwei")]
     assert len(held[0]) == 3
     assert all(pair in pairs[1::2] for pair in zip(*held, strict=True))
 
@@ -264,24 +265,24 @@ def test_a_pair_that_is_repeated_does_not_fill_the_validation_text(calque: Run, 
     for seed in range(3):
         pairs = [pair for pair in sentences(100, seed) for _ in range(1 + (pair[0].startswith("un7 ")) * (often - 1))]
         calque("new", tmp_path / f"{seed}", "--train", *write(tmp_path, pairs), "--no-measure")
-        train, valid = (
-            list(
-                zip(
-                    *(
-                        (tmp_path / f"{seed}" / f"{split}.{side}").read_text().splitlines()
-                        for side in ("source", "target")
-                    ),
-                    strict=True,
-                )
-            )
-            for split in ("train", "valid")
-        )
+        parts = []
+        for split in ("train", "valid"):
+            sides = [(tmp_path / f"{seed}" / f"{split}.{side}").read_text().splitlines() for side in ("un", "zwei")]
+            parts.append(list(zip(*sides, strict=True)))
+        train, valid = parts
         assert len(valid) == len(pairs) // 20
         assert sorted(train + valid) == sorted(pairs)
         assert not set(train) & set(valid)
     repeated = [sentences(2)[k % 2] for k in range(60)]
     calque("new", tmp_path / "two", "--train", *write(tmp_path, repeated), "--no-measure")
-    assert len((tmp_path / "two" / "valid.source").read_text().splitlines()) == 30
+    assert len((tmp_path / "two" / "valid.un").read_text().splitlines()) == 30
+
+
+@pytest.mark.parametrize(
+    ("names", "endings"), [(("a.en.gz", "a.de"), ["en", "de"]), (("a.txt", "b.txt"), ["source", "target"])]
+)
+def test_the_parts_of_a_corpus_keep_endings_that_name_languages(names: tuple[str, str], endings: list[str]) -> None:
+    assert _endings([Path(name) for name in names]) == endings
 
 
 def test_a_folder_that_was_there_stays_after_an_error(calque: Run, tmp_path: Path) -> None:

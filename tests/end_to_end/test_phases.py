@@ -36,8 +36,8 @@ def test_a_change_is_an_event_and_a_phase(calque: Run, tmp_path: Path) -> None:
     assert phases(run) == ["0001-from-update-0.toml"]
     assert "phase" not in (run / "experiment.toml").read_text().split("[data]")[0]
     told = done(calque, "train", made, "--out", run, "--set", "train.lr=0.003")
-    assert "after update 4: train.lr = 0.003, before 0.01" in told
-    assert "after update 4: train.max_updates = 8, before 4" in told
+    assert "from update 4 on: train.lr = 0.003, was 0.01" in told
+    assert "from update 4 on: train.max_updates = 8, was 4" in told
     assert phases(run) == ["0001-from-update-0.toml", "0002-from-update-4.toml"]
     assert load(run / "phases" / "0001-from-update-0.toml").train.lr == 0.01
     assert load(run / "phases" / "0002-from-update-4.toml") == load(run / "experiment.toml")
@@ -51,7 +51,7 @@ def test_a_change_is_an_event_and_a_phase(calque: Run, tmp_path: Path) -> None:
     assert [phase["from"] for phase in about["phases"]] == [0, 4]
     assert about["phases"][1]["experiment"] == about["experiment"]
     # The same again changes nothing.
-    assert "after update" not in done(calque, "train", run)
+    assert "from update" not in done(calque, "train", run)
     assert len(phases(run)) == len(log(run, "phase")) == 2
     rates = {line["update"]: line["lr"] for line in log(run, "train")}
     assert rates[8] < 0.0031 < rates[4]
@@ -62,7 +62,7 @@ def test_a_key_of_the_file_itself_is_a_change_too(calque: Run, tmp_path: Path) -
     done(calque, "train", experiment(tmp_path), "--out", run)
     file = run / "experiment.toml"
     file.write_text(file.read_text().replace("max_updates = 8", "max_updates = 10"))
-    assert "train.max_updates = 10, before 8" in done(calque, "train", run)
+    assert "train.max_updates = 10, was 8" in done(calque, "train", run)
     assert log(run, "phase")[-1]["changes"] == {"train.max_updates": [8, 10]}
 
 
@@ -116,7 +116,7 @@ def test_settings_of_the_search_are_told_and_no_phase(calque: Run, tmp_path: Pat
     run = tmp_path / "run"
     made = experiment(tmp_path)
     done(calque, "train", made, "--out", run)
-    assert "decode.beam = 7, before 2" in done(calque, "train", run, "--set", "decode.beam=7")
+    assert "decode.beam = 7, was 2" in done(calque, "train", run, "--set", "decode.beam=7")
     assert log(run, "start")[-1]["decode"] == {"decode.beam": [2, 7]}
     assert len(phases(run)) == 1
     assert load(run / "experiment.toml").decode.beam == 7

@@ -51,6 +51,11 @@ CHUNK = 2000
     help="Several runs: what is averaged.",
 )
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--buffer-size",
+    type=click.IntRange(1, 1_000_000),
+    help="Lines that are read before they are translated together; 1: each is answered at once.  [default: 2000; at a terminal 1]",
+)
 def translate(
     runs: tuple[Path, ...],
     overrides: tuple[str, ...],
@@ -67,6 +72,7 @@ def translate(
     dictionary: Path | None,
     combine: str,
     workers: int,
+    buffer_size: int | None,
 ) -> None:
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
 
@@ -81,7 +87,7 @@ def translate(
     decode = _decode_entries(runs[0], overrides, options)
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
-        source = _Input(repairs, prefix)
+        source = _Input(repairs, prefix, buffer_size)
         progress = LineProgress("translating", _lines_ahead())
         translations = _translations(opened, source, n_best, invariant, workers, threads, progress)
         with contextlib.closing(translations), progress:
@@ -160,7 +166,7 @@ class _Input:
     fault.
     """
 
-    def __init__(self, repairs: "Repairs", prefixes: Path | None):
+    def __init__(self, repairs: "Repairs", prefixes: Path | None, chunk: int | None = None):
         if sys.stdin is None:
             raise error("X402", Place("stdin"), reason="it is closed")
         self.repairs, self._prefix_file = repairs, prefixes
@@ -168,7 +174,7 @@ class _Input:
         self._prefixes = None if prefixes is None else repairs.lines(prefixes)
         self.fault: CalqueError | None = None
         # At a terminal each line is translated before the next one is read.
-        self.chunk = 1 if sys.stdin.isatty() else CHUNK
+        self.chunk = chunk or (1 if sys.stdin.isatty() else CHUNK)
 
     def __iter__(self) -> Iterator["InputLine"]:
         try:

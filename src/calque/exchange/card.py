@@ -72,8 +72,8 @@ def _corpus(exported: Exported) -> str:
 
 def _scores(exported: Exported, scores: Sequence[str]) -> list[str]:
     figures = exported.trained.meta.get("figures", {})
-    known = {name: figures[name] for name in ("perplexity", "updates", "update") if figures.get(name) is not None}
-    lines = [f"- {name} of the training: {value}" for name, value in known.items()]
+    named = {"perplexity": "perplexity of the validation text: {:.3f}", "update": "updates of the training: {:,}"}
+    lines = [f"- {text.format(figures[name])}" for name, text in named.items() if figures.get(name) is not None]
     lines += [f"- {score}" for score in scores]
     return lines or ["*to fill in*"]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from calque.data.codecs import PieceCodec
 from calque.exchange.card import CARD, card, length_penalty
 from calque.exchange.to_argos import package_folder, write_argos
 from calque.exchange.to_calque import write_calque
@@ -105,15 +106,35 @@ def _ctranslate2_usage(exported: Exported) -> str:
     return "\n".join(
         (
             "```python",
-            "import ctranslate2",
-            "",
-            'translator = ctranslate2.Translator("FOLDER")',
-            f"translator.translate_batch([pieces], {options})",
+            *_ctranslate2_lines(exported, options),
             "```",
             "",
             f"{how} The files of the codecs, which cut text into pieces, stand beside the model.",
         )
     )
+
+
+def _ctranslate2_lines(exported: Exported, options: str) -> list[str]:
+    """The lines of Python that translate; whole where the text is cut by sentencepiece."""
+    source, target = exported.trained.codecs
+    call = f"translator.translate_batch([pieces], {options})"
+    head = ["import ctranslate2", "", 'translator = ctranslate2.Translator("FOLDER")']
+    if not all(isinstance(codec, PieceCodec) for codec in (source, target)):
+        return [*head, f"{call}[0].hypotheses[0]  # pieces: a line, cut by the codec of the source"]
+    names = {"reader = writer": "joint"} if source is target else {"reader": "source", "writer": "target"}
+    opened = (
+        f'{one} = sentencepiece.SentencePieceProcessor(model_file="FOLDER/sentencepiece.{side}.model")'
+        for one, side in names.items()
+    )
+    return [
+        head[0],
+        "import sentencepiece",
+        *head[1:],
+        *opened,
+        'pieces = reader.encode("a line", out_type=str)',
+        f"found = {call}[0].hypotheses[0]",
+        'writer.decode([piece for piece in found if piece != "</s>"])',
+    ]
 
 
 def _hf_usage(exported: Exported) -> str:

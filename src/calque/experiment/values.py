@@ -36,6 +36,26 @@ _KINDS = {
 }
 
 
+ELSEWHERE = {
+    "learning_rate": "lr",
+    "max_steps": "max_updates",
+    "train_steps": "max_updates",
+    "max_epoch": "max_epochs",
+    "epochs": "max_epochs",
+    "batch_size": "batch_tokens",
+    "max_tokens": "batch_tokens",
+    "update_freq": "accumulate",
+    "accum_count": "accumulate",
+    "warmup_steps": "warmup_updates",
+    "bpe_dropout": "subword_sampling",
+    "beam_size": "beam",
+    "num_beams": "beam",
+    "length_penalty": "alpha",
+    "vocab_size": "vocabulary_size",
+}
+"""Names that other toolkits have for keys."""
+
+
 def name_faults(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagnostic]:
     """The faults of the names of an entry: X104 (section), X105 (key), X106 (a section that is not a table)."""
     if entry.section not in SECTIONS:
@@ -50,7 +70,7 @@ def name_faults(entry: KeyEntry, entries: Sequence[KeyEntry]) -> Iterator[Diagno
     elif entry.key not in SECTIONS[entry.section]:
         home = _home(entry.key)
         written = {e.key for e in _beside(entry, entries) if e.section == entry.section}
-        meant = None if home else _nearest_new(entry.key, SECTIONS[entry.section], written)
+        meant = None if home else _meant(entry.key, SECTIONS[entry.section], written)
         names = {"section": entry.section, "key": entry.key, "home": home, "nearest": meant}
         yield _with_fix("X105", entry.key_at, names)
 
@@ -67,6 +87,12 @@ def _text(entry: KeyEntry) -> Text | None:
 def _home(key: str) -> str | None:
     """The section that has a key of this name."""
     return next((section for section, keys in SECTIONS.items() if key in keys), None)
+
+
+def _meant(name: str, known: Mapping[str, object], written: set[str | None]) -> str | None:
+    """The key that a name of another toolkit stands for, else the most similar one; only one that is not in the text yet."""
+    other = ELSEWHERE.get(name)
+    return other if other in known and other not in written else _nearest_new(name, known, written)
 
 
 def _nearest_new(name: str, known: Mapping[str, object], written: set[str] | set[str | None]) -> str | None:

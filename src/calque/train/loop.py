@@ -170,6 +170,7 @@ class _Loop:
     def run(self) -> FinishedTraining | StoppedTraining:
         """Trains until a limit or a signal."""
         standing = self.standing
+        self._say_what_is_vain()
         while True:
             if self._due():
                 if self.settings.max_seconds:  # no state is ahead of what is recorded of the clock
@@ -195,6 +196,20 @@ class _Loop:
                 return finish(self.task, self.state, self.validator, self.history.summary(), limit)
         self._save()
         return StoppedTraining(standing.update, self.signals.received or 0)
+
+    def _say_what_is_vain(self) -> None:
+        """Tells who continues a training that has ended, or whose rate stays at zero, that nothing more is learned."""
+        if not self.standing.update or self.task.call.plan is not None:
+            return
+        if (limit := self._limit()) is not None:
+            self.task.call.tell(f"this training has ended by train.{limit}: nothing is trained in this call")
+            return
+        with contextlib.suppress(Interrupted):
+            if self.settings.schedule == "linear" and self.settings.lr and not self._rate():
+                self.task.call.tell(
+                    "the learning rate is 0 behind the end of the schedule, and nothing more is learned: a limit of --set does not "
+                    "move that end, one in the experiment file does"
+                )
 
     def _stop(self, signal: int) -> StoppedTraining:
         self.progress.write()

@@ -187,7 +187,7 @@ class PhaseHistory:
         more: Mapping[str, Any],
     ) -> dict[str, Any]:
         for key, (before, now) in news.items():
-            tell(f"after update {self.update}: {key} = {literal(now)}, before {literal(before)}")
+            tell(f"from update {self.update} on: {key} = {literal(now)}, was {literal(before)}")
         phase = self.phases[-1]
         own = asdict(phase.experiment.train)
         once = {key: value for key, value in asdict(limits).items() if value != own[key]}

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from calque.ground.diagnostics import Place, error
 
 HELD_OUT = 1_000
 """At most so many pairs are held out; one in twenty of a smaller corpus."""
+_ENDING = re.compile(r"\.([A-Za-z][\w-]*?)(?:\.(?:gz|bz2|xz|zst|txt))*$")
 _WORDS, _BLANK = b"+", b"-"
 
 
@@ -24,7 +26,7 @@ def hold_out(folder: Path, files: Sequence[Path], pairs: int) -> tuple[list[Path
     if len(counts) < 2:
         raise error("X413", Place(str(files[0])), pairs=pairs)
     chosen = _chosen(counts, wanted)
-    parts = [[folder / f"{split}.{side}" for side in ("source", "target")] for split in ("train", "valid")]
+    parts = [[folder / f"{split}.{ending}" for ending in _endings(files)] for split in ("train", "valid")]
     with contextlib.ExitStack() as stack:
         written = [[stack.enter_context(open(path, "wb")) for path in part] for part in parts]
         for lines in zip(Lines(files[0]), Lines(files[1]), strict=True):
@@ -45,6 +47,12 @@ def _chosen(counts: Mapping[bytes, int], wanted: int) -> set[bytes]:
             chosen.add(key)
             wanted -= counts[key]
     return chosen or {min(keys, key=lambda key: counts[key])}
+
+
+def _endings(files: Sequence[Path]) -> list[str]:
+    """The endings of the parts: those of the files, which may name their languages; else `source` and `target`."""
+    found = [ending[1] for file in files if (ending := _ENDING.search(file.name))]
+    return found if len(set(found)) == len(found) == 2 else ["source", "target"]
 
 
 def _key(source: str, target: str) -> bytes:
