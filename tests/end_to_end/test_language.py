@@ -24,6 +24,23 @@ def strings(tmp_path: Path) -> Path:
     return path
 
 
+def test_layers_of_ones_own_are_checked_explained_compared_and_proved(calque: Run, tmp_path: Path) -> None:
+    (tmp_path / "square.py").write_text(
+        'from calque.layers.contract import Example, Stateless\n\n\nclass Square(Stateless):\n    """square(h) = h * h."""\n\n'
+        "    name = 'square'\n    examples = (Example('square'),)\n\n    def forward(self, x, ctx):\n        return x * x\n"
+    )
+    text = tmp_path / "model.adl"
+    text.write_text("d = 16\nencoder = pos -> square -> norm\ndecoder = rnn -> square -> mlp_src_att\n")
+    own = ["--plugin", tmp_path / "square.py"]
+    assert "C101" in calque("check", text).err
+    for command in (["check", text], ["explain", text], ["equal", text, text], ["diff", text, text], ["prove", text]):
+        done = calque(*command, *own)
+        assert done.status == 0, done.err
+    fitted = calque("fit", text, "--params-of", "20k", *own)
+    assert fitted.out.startswith("d="), fitted.err
+    assert "X401" in calque("check", text, "--plugin", tmp_path / "none.py").err
+
+
 def test_zoo(calque: Run) -> None:
     assert calque("zoo").out.split() == zoo.names()
     listed = calque("zoo", "domhan2018/table5").out.split()

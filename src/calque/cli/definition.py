@@ -27,6 +27,15 @@ DIALECT = click.option(
 SETTINGS = click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Give a setting another value.")
 
 
+PLUGINS = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    metavar="MODULE",
+    help="A module or .py file with layers of your own; experiments and runs name theirs themselves.",
+)
+
+
 def AROUND(command: Callable[..., None]) -> Callable[..., None]:
     """The options for vocabularies and shared matrices: they become keywords, which `from_options` gives to `around`."""
     size = click.IntRange(1, 10_000_000)
@@ -73,16 +82,20 @@ def around(source_vocabulary: int | None, target_vocabulary: int | None, tying: 
     return Surroundings(source, target, tying or ("three-way" if source == target else "target"))
 
 
-def checked_definition(name: str, settings: tuple[str, ...] = (), dialect: str = "calque") -> "CheckedDefinition":
+def checked_definition(
+    name: str, settings: tuple[str, ...] = (), dialect: str = "calque", plugins: tuple[str, ...] = ()
+) -> "CheckedDefinition":
     """The checked definition of a file or of an architecture of the zoo; prints its warnings."""
-    return _check(name, settings, dialect).definition
+    return _check(name, settings, dialect, plugins=plugins).definition
 
 
-def _check(name: str, settings: tuple[str, ...], dialect: str, corpus: bool = False) -> "CheckedSubject":
+def _check(
+    name: str, settings: tuple[str, ...], dialect: str, corpus: bool = False, plugins: tuple[str, ...] = ()
+) -> "CheckedSubject":
     """The checked definition of this name; prints its warnings."""
     from calque.workflow.checking import check_subject
 
-    checked = check_subject(name, settings, dialect, corpus)
+    checked = check_subject(name, settings, dialect, corpus, plugins)
     if checked.definition.warnings:
         tell(render_all(checked.definition.warnings))
     return checked
@@ -91,16 +104,17 @@ def _check(name: str, settings: tuple[str, ...], dialect: str, corpus: bool = Fa
 @root.command()
 @DEFINITION
 @SETTINGS
+@PLUGINS
 @DIALECT
 @click.option("--to-text", is_flag=True, help="Print the canonical text; of another dialect, the translation.")
-def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> None:
+def check(file: str, settings: tuple[str, ...], plugins: tuple[str, ...], dialect: str, to_text: bool) -> None:
     """Check a definition or an experiment: prints nothing where it is correct, and all errors where it is not.
 
     FILE is a definition, or an experiment in TOML: its keys, its definition and the files of its corpus are checked. RUN is a run
     folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
     in `--set train.lr=0.001`.
     """
-    checked = _check(file, settings, dialect, corpus=True)
+    checked = _check(file, settings, dialect, True, plugins)
     if to_text and (checked.named.dialect or dialect) == "calque":
         click.echo(checked.definition.text, nl=False)
     elif to_text:
@@ -112,6 +126,7 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 @root.command()
 @DEFINITION
 @SETTINGS
+@PLUGINS
 @DIALECT
 @LENGTHS
 @AROUND
@@ -123,6 +138,7 @@ def check(file: str, settings: tuple[str, ...], dialect: str, to_text: bool) -> 
 def explain(
     file: str,
     settings: tuple[str, ...],
+    plugins: tuple[str, ...],
     dialect: str,
     length: int,
     source_length: int,
@@ -139,7 +155,7 @@ def explain(
     """
     from calque.explain import explanation, table, whole
 
-    checked = checked_definition(file, settings, dialect)
+    checked = checked_definition(file, settings, dialect, plugins)
     if diagram is not None:
         from calque.diagram import diagram as drawn
 
@@ -209,19 +225,21 @@ def _module(name: str) -> bool:
 @root.command()
 @click.argument("file", type=FILE, callback=_provable)
 @SETTINGS
-def prove(file: Path, settings: tuple[str, ...]) -> None:
+@PLUGINS
+def prove(file: Path, settings: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Prove every law for the layers of a Python FILE, on every example, or for the definition in FILE.adl.
 
     A definition is built and tested at its own size: `--set d=64` is as much of a proof and takes seconds.
     """
-    from calque.layers.registry import builtin
+    from calque.experiment import ModelSettings
     from calque.prove import prove_module, prove_text
-    from calque.workflow.plugins import load_plugin
+    from calque.workflow.plugins import load_plugin, registry_of
 
     if file.suffix == ".adl":
-        reports = [prove_text(checked_definition(str(file), settings).text, builtin(), name=str(file))]
-    elif settings:
-        raise click.UsageError("--set is for a definition, and this is a file of layers")
+        text = checked_definition(str(file), settings, plugins=plugins).text
+        reports = [prove_text(text, registry_of(ModelSettings(plugins=plugins)), name=str(file))]
+    elif settings or plugins:
+        raise click.UsageError("--set and --plugin are for a definition, and this is a file of layers")
     else:
         reports = prove_module(load_plugin(str(file)), str(file))
     if not reports:

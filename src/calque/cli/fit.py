@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from calque.cli.base import from_options, root, tell
-from calque.cli.definition import AROUND, DEFINITION, DIALECT, SETTINGS, around, checked_definition
+from calque.cli.definition import AROUND, DEFINITION, DIALECT, PLUGINS, SETTINGS, around, checked_definition
 
 THOUSANDS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -23,6 +23,7 @@ THOUSANDS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 @click.option("--setting", default="d", show_default=True, help="The setting of FILE that is solved for.")
 @click.option("--multiple", type=click.IntRange(1), help="Only try multiples of N; default: as heads and halves need.")
 @SETTINGS
+@PLUGINS
 @DIALECT
 @AROUND
 def fit(
@@ -31,6 +32,7 @@ def fit(
     setting: str,
     multiple: int | None,
     settings: tuple[str, ...],
+    plugins: tuple[str, ...],
     dialect: str,
     **sizes: object,
 ) -> None:
@@ -49,10 +51,10 @@ def fit(
     if written:
         target = round(Decimal(written[1]) * THOUSANDS[written[2]])
     else:
-        target = parameters(checked_definition(params_of), shape)
+        target = parameters(checked_definition(params_of, plugins=plugins), shape)
     with shown_in(Path(file), split_settings(settings)[0]):
-        named, own = named_subject(file, settings)
+        named, own = named_subject(file, settings, plugins)
         value = solved(named.text, target, setting, multiple, shape, own, named.dialect or dialect, named.library)
-    count = parameters(checked_definition(file, (*settings, f"{setting}={value}"), dialect), shape)
+    count = parameters(checked_definition(file, (*settings, f"{setting}={value}"), dialect, plugins), shape)
     click.echo(f"{setting}={value}")
     tell(f"{file}: {count:,} parameters; {params_of}: {target:,} ({(count - target) / target:+.2%})")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from calque.cli.base import from_options, root
-from calque.cli.definition import AROUND, LENGTHS, SETTINGS, around, checked_definition
+from calque.cli.definition import AROUND, LENGTHS, PLUGINS, SETTINGS, around, checked_definition
 
 
 @root.command()
@@ -28,6 +28,7 @@ def zoo(name: str | None) -> None:
 @click.argument("a")
 @click.argument("b")
 @SETTINGS
+@PLUGINS
 @LENGTHS
 @AROUND
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
@@ -35,6 +36,7 @@ def diff(
     a: str,
     b: str,
     settings: tuple[str, ...],
+    plugins: tuple[str, ...],
     length: int,
     source_length: int,
     precision: str,
@@ -45,7 +47,7 @@ def diff(
 
     A and B are files or architectures of `calque zoo`.
     """
-    one, two = checked_definition(a, settings), checked_definition(b, settings)
+    one, two = (checked_definition(name, settings, plugins=plugins) for name in (a, b))
     from calque.adl.diff import diff as edits_between
     from calque.explain import differences, differences_json, differences_text, whole
 
@@ -68,13 +70,14 @@ def diff(
 @click.argument("a")
 @click.argument("b")
 @SETTINGS
-def equal(a: str, b: str, settings: tuple[str, ...]) -> None:
+@PLUGINS
+def equal(a: str, b: str, settings: tuple[str, ...], plugins: tuple[str, ...]) -> None:
     """Print whether definitions A and B compute the same; exit status 1 where they do not.
 
     Definitions with different texts can be equal: it does not matter how they write chains, `id`, `repeat`, definitions and
     labels.
     """
-    one, two = checked_definition(a, settings), checked_definition(b, settings)
+    one, two = (checked_definition(name, settings, plugins=plugins) for name in (a, b))
     from calque.adl.normal import equal as are_equal
 
     same = are_equal(one, two)

@@ -40,15 +40,18 @@ class CheckedSubject:
     definition: CheckedDefinition
 
 
-def check_subject(name: str, settings: tuple[str, ...], dialect: str, corpus: bool = False) -> CheckedSubject:
+def check_subject(
+    name: str, settings: tuple[str, ...], dialect: str, corpus: bool = False, plugins: tuple[str, ...] = ()
+) -> CheckedSubject:
     """The checked definition of a file, an architecture of the zoo, an experiment or a run folder.
 
     Of an experiment, `settings` with a dot before `=` are keys. Raises all faults of its keys and of its definition together, with
-    `corpus` also those of the files that it names; a run needs none of them.
+    `corpus` also those of the files that it names; a run needs none of them. `plugins`: modules with layers that a definition
+    names; an experiment and a run name their own.
     """
     file = experiment_file(name)
     if file is None:
-        return _checked(subject(name), settings, dialect, Path(name).is_dir())
+        return _checked(subject(name, plugins), settings, dialect, Path(name).is_dir())
     keys, own = split_settings(settings)
     read = ReadExperiment(file, keys)
     faults, found = list(read.faults), None

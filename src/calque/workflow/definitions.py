@@ -8,7 +8,7 @@ from typing import Any
 
 from calque import zoo
 from calque.data.lines import check_rereadable, unreadable
-from calque.experiment import Experiment, load
+from calque.experiment import Experiment, ModelSettings, load
 from calque.experiment.inline import INLINE
 from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
@@ -64,22 +64,37 @@ def experiment_file(name: str) -> Path | None:
     return path if path.suffix == ".toml" and not name.endswith(".adl.toml") else None
 
 
-def subject(name: str) -> DefinitionSubject:
-    """The definition of a file or of the zoo, with declarations of layers, without torch. Raises X112 for an unknown name."""
+def subject(name: str, plugins: Sequence[str] = ()) -> DefinitionSubject:
+    """The definition of a file or of the zoo, with declarations of layers, without torch unless there are plugins.
+
+    Raises X112 for an unknown name, and what `registry_of` raises.
+    """
+    refuse_missing(name)
+    return DefinitionSubject(zoo.find(name), _library(ModelSettings(plugins=tuple(plugins))))
+
+
+def _library(model: ModelSettings) -> Any:
+    """The layers that a definition may name: declarations without torch, unless there are plugins."""
+    if model.plugins:
+        from calque.workflow.plugins import registry_of  # with torch: plugins are Python modules
+
+        return registry_of(model)
     from calque.layers.declared import declared
 
-    refuse_missing(name)
-    return DefinitionSubject(zoo.find(name), declared())
+    return declared()
 
 
-def named_subject(name: str, settings: Sequence[str] = ()) -> tuple[DefinitionSubject, tuple[str, ...]]:
+def named_subject(
+    name: str, settings: Sequence[str] = (), plugins: Sequence[str] = ()
+) -> tuple[DefinitionSubject, tuple[str, ...]]:
     """The definition of a file, of the zoo, of an experiment or of a run folder, and those of `settings` that are its own.
 
-    Raises what `subject` and `subject_of` raise, and `load` for those that are keys of an experiment.
+    `plugins`: modules with layers that a definition names, which is of no experiment. Raises what `subject` and `subject_of`
+    raise, and `load` for those that are keys of an experiment.
     """
     file = experiment_file(name)
     if file is None:
-        return subject(name), tuple(settings)
+        return subject(name, plugins), tuple(settings)
     keys, own = split_settings(settings)
     return subject_of(load(file, keys)), own
 
@@ -102,15 +117,8 @@ def subject_of(experiment: Experiment) -> DefinitionSubject:
 
     Raises what `with_architecture`, `definition` and `registry_of` raise.
     """
-    from calque.layers.declared import declared
-
     experiment = with_architecture(experiment)
-    library = declared()
-    if experiment.model.plugins:
-        from calque.workflow.plugins import registry_of  # with torch: plugins are Python modules
-
-        library = registry_of(experiment.model)
-    return DefinitionSubject(definition(experiment), library, experiment.model.dialect, experiment)
+    return DefinitionSubject(definition(experiment), _library(experiment.model), experiment.model.dialect, experiment)
 
 
 def missing(path: Path) -> CalqueError:
