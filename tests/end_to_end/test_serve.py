@@ -209,16 +209,16 @@ def test_a_client_that_takes_no_answer_is_left(run: Path, monkeypatch: pytest.Mo
 
 def test_a_look_at_the_files_that_fails_ends_nothing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
-    plain = runs._stamp
+    plain = runs.run_stamp
 
     def without_descriptors(folder: Path) -> runs.Stamp:
         raise OSError(24, "too many open files")
 
     with served([run]) as client:
-        monkeypatch.setattr(runs, "_stamp", without_descriptors)
+        monkeypatch.setattr(runs, "run_stamp", without_descriptors)
         until(lambda: client.log.getvalue().count("look_failed") > 1)
         assert client.get("/health").status == 200
-        monkeypatch.setattr(runs, "_stamp", plain)
+        monkeypatch.setattr(runs, "run_stamp", plain)
         (run / "model.safetensors").touch()
         until(lambda: "run_reloaded" in client.log.getvalue())
 

@@ -97,7 +97,8 @@ class Job:
         status = process.wait()
         process.stdout.close()
         if process.stdin is not None:
-            process.stdin.close()
+            with contextlib.suppress(OSError):  # of a process that has not read what was asked
+                process.stdin.close()
         if ended:
             return
         last: dict[str, object] = {"kind": "stopped"}

@@ -308,7 +308,7 @@ def _is_id(word: object) -> bool:
 
 
 def _warn(warning: Diagnostic) -> None:
-    """A warning of Python; its place is the number of a sentence, where a command would name a line of its input."""
-    if isinstance(warning.where, Place):
-        warning = replace(warning, where=Place("sentence", warning.where.line))
+    """A warning of Python; its place is one of the lines that were given, where a command names standard input."""
+    if isinstance(warning.where, Place) and warning.where.file == "stdin":
+        warning = replace(warning, where=Place("lines", warning.where.line))
     warnings.warn(render(warning), stacklevel=4)
