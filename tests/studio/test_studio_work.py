@@ -260,7 +260,10 @@ def test_the_last_event_is_there_when_work_has_ended(tmp_path: Path, monkeypatch
 
 
 def test_a_training_that_was_stopped_is_analysed(run: Path, tmp_path: Path) -> None:
-    assert unfinished_run(run, tmp_path / "at-8", builtin()) == 8
+    shutil.copytree(run, tmp_path / "stopped")
+    for name in ("model.json", "model.safetensors"):
+        (tmp_path / "stopped" / name).unlink()
+    assert unfinished_run(tmp_path / "stopped", tmp_path / "at-8", builtin()) == 8
     command = ["analyse", str(tmp_path / "at-8"), "--out", str(tmp_path / "out"), "--figure", "overview"]
     data = load(run / "experiment.toml").data
     root.main([*command, "--text", *data.valid], standalone_mode=False)

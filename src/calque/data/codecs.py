@@ -163,9 +163,9 @@ class PieceCodec(Codec):
         """The same sentences in pieces that are drawn at random, the same ones for the same seed; those with `<unk>` as they are.
 
         `bpe`: each merge is left out with the probability `strength` (BPE-dropout, Provilkov et al. 2020, section 3). It is
-        sentencepiece that draws, which does not try a merge again where it was left out; in the paper it may be drawn by a
-        later step. So 0.05 makes sentences as much longer here as 0.1 there. `unigram`: a segmentation x is drawn with a
-        probability in proportion to P(x)^strength (Kudo 2018, section 3.2, with l = infinity).
+        sentencepiece that draws, which does not try a merge again where it was left out; in the paper a later step may still
+        make it, so that words stay longer there. `unigram`: a segmentation x is drawn with a probability in proportion to
+        P(x)^strength (Kudo 2018, section 3.2, with l = infinity).
         """
         known = [UNK not in ids for ids in sentences]
         texts = [self.decode(ids) for ids in compress(sentences, known)]

@@ -43,7 +43,6 @@ ELSEWHERE = {
     "max_epoch": "max_epochs",
     "epochs": "max_epochs",
     "batch_size": "batch_tokens",
-    "max_tokens": "batch_tokens",
     "update_freq": "accumulate",
     "accum_count": "accumulate",
     "warmup_steps": "warmup_updates",

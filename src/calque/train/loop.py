@@ -170,7 +170,7 @@ class _Loop:
     def run(self) -> FinishedTraining | StoppedTraining:
         """Trains until a limit or a signal."""
         standing = self.standing
-        self._say_what_is_vain()
+        self._tell_where_nothing_is_learned()
         while True:
             if self._due():
                 if self.settings.max_seconds:  # no state is ahead of what is recorded of the clock
@@ -197,7 +197,7 @@ class _Loop:
         self._save()
         return StoppedTraining(standing.update, self.signals.received or 0)
 
-    def _say_what_is_vain(self) -> None:
+    def _tell_where_nothing_is_learned(self) -> None:
         """Tells who continues a training that has ended, or whose rate stays at zero, that nothing more is learned."""
         if not self.standing.update or self.task.call.plan is not None:
             return
