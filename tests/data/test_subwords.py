@@ -1,8 +1,11 @@
 """Codecs against subword-nmt, plain counting, and themselves: round trips, unknown words, saving, faults."""
 
 import io
+import json
 import math
 import random
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -122,20 +125,43 @@ def test_characters_without_a_piece_become_bytes(tmp_path, kind):
     ]
 
 
+AGAIN = """
+import json, pathlib, sys
+from calque.data.subwords import load_codecs
+print(json.dumps(load_codecs(pathlib.Path(sys.argv[1]))[0].cut_anew(json.loads(sys.argv[3]), 0.3, 5)))
+"""
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_words_are_cut_anew_at_random(tmp_path, kind):
     codec, _ = learn(settings(kind, tmp_path), ENGLISH, GERMAN)
+    save_codecs(tmp_path, codec, codec)
     usual = codec.encode([*ENGLISH, *GERMAN, "a cat ☃", ""])
     drawn = codec.cut_anew(usual, 0.3, 5)
     assert drawn == codec.cut_anew(usual, 0.3, 5) != codec.cut_anew(usual, 0.3, 6)
     assert [codec.decode(ids) for ids in drawn] == [codec.decode(ids) for ids in usual]
     assert drawn[:-2] != usual[:-2]
-    assert drawn[-2:] == usual[-2:]  # what is unknown cannot be cut anew, and nothing cannot either
+    assert drawn[-2][-1] == UNK
+    assert drawn[-1] == []
     assert codec.cut_anew([], 0.3, 5) == []
+    command = [sys.executable, "-c", AGAIN, str(tmp_path), "", json.dumps(usual)]
+    assert (
+        json.loads(subprocess.run(command, capture_output=True, check=True).stdout) == drawn
+    )  # in another process, too
     if kind == "bpe":
         assert codec.cut_anew(usual, 1e-9, 5) == usual
-        letters = codec.cut_anew(usual[:-1], 1.0, 5)[:-1]
+        letters = codec.cut_anew(usual[:-2], 1.0, 5)
         assert all(len(piece) == 1 for ids in letters for piece in codec.tokens(ids))
+
+
+def test_a_word_that_the_vocabulary_lacks_stays_as_it_is(tmp_path):
+    codec, _ = learn(settings("bpe", tmp_path, byte_fallback=True, vocabulary_size=310), ENGLISH, GERMAN)
+    [usual] = codec.encode(["the dogs é日 bark"])
+    [drawn] = codec.cut_anew([usual], 1.0, 2)
+    assert codec.decode(drawn) == "the dogs é日 bark"
+    own = [piece for piece in codec.tokens(usual) if piece.startswith("<0x")]
+    assert [piece for piece in codec.tokens(drawn) if piece.startswith("<0x")] == own != []
+    assert len(drawn) > len(usual)
 
 
 def test_a_merge_is_left_out_with_its_probability(tmp_path):

@@ -176,8 +176,20 @@ def test_two_nodes_train_the_model_of_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_words_are_cut_anew_in_the_same_way_by_any_number_of_processes(tmp_path: Path) -> None:
+    pieces = {"data__subwords": "bpe", "data__vocabulary_size": 21}
+    usual, made = (shared(tmp_path / f"{p}", **pieces, subword_sampling=p) for p in (0.0, 0.4))
+    train(1, usual, tmp_path / "usual")
+    train(1, made, tmp_path / "one")
+    train(2, made, tmp_path / "two")
+    assert close(tmp_path / "one", tmp_path / "two")
+    assert not close(tmp_path / "one", tmp_path / "usual")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixture", "stream"])
-def test_several_texts_and_a_stream_are_shared_too(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("sampling", [0.0, 0.4])
+def test_several_texts_and_a_stream_are_shared_too(tmp_path: Path, kind: str, sampling: float) -> None:
     """Two processes, then one that continues, train the model of one."""
     if kind == "mixture":
         files = [tiny.text(tmp_path, name, pairs, seed) for name, pairs, seed in (("web", 60, 5), ("talks", 25, 6))]
@@ -194,7 +206,8 @@ def test_several_texts_and_a_stream_are_shared_too(tmp_path: Path, kind: str) ->
             ["--set", "data.stream=-", "--set", "data.stream_window=70"],
             "".join(f"{a}\t{b}\n" for a, b in pairs),
         )
-    experiment = shared(tmp_path, max_updates=14)
+    pieces: dict[str, Any] = {"data__subwords": "bpe", "data__vocabulary_size": 21, "subword_sampling": sampling}
+    experiment = shared(tmp_path, max_updates=14, **(pieces if sampling else {}))
     for run, processes, limit in (("one", 1, 14), ("two", 2, 5), ("two", 1, 14)):
         command = ["-m", "calque", "train", experiment, "--out", tmp_path / run, *more]
         command += ["--set", f"train.max_updates={limit}"]

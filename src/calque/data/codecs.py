@@ -2,14 +2,15 @@
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from itertools import compress
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
-from sentencepiece import SentencePieceProcessor, set_random_generator_seed
+from sentencepiece import SentencePieceProcessor
 
+from calque.data.cuts import WordCutter, words_of
 from calque.data.merges import Merges
-from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
 from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import write_whole
 
@@ -160,23 +161,29 @@ class PieceCodec(Codec):
         return ids
 
     def cut_anew(self, sentences: Sequence[Sequence[int]], strength: float, seed: int) -> list[list[int]]:
-        """The same sentences in pieces that are drawn at random, the same ones for the same seed; those with `<unk>` as they are.
+        """The same sentences, their words in pieces as `WordCutter` draws them, the same ones for the same seed.
 
-        `bpe`: each merge is left out with the probability `strength` (BPE-dropout, Provilkov et al. 2020, section 3). It is
-        sentencepiece that draws, which does not try a merge again where it was left out; in the paper a later step may still
-        make it, so that words stay longer there. `unigram`: a segmentation x is drawn with a probability in proportion to
-        P(x)^strength (Kudo 2018, section 3.2, with l = infinity).
+        A word with `<unk>` or with a byte for a character stays as it is.
         """
-        known = [UNK not in ids for ids in sentences]
-        texts = [self.decode(ids) for ids in compress(sentences, known)]
-        set_random_generator_seed(seed % (1 << 32))
-        # With one thread, which takes the seed, the lines are drawn one after the other.
-        drawn: Iterator[list[int]] = iter(
-            self._processor.encode(
-                texts, out_type=int, enable_sampling=True, nbest_size=-1, alpha=strength, num_threads=1
-            )
-        )
-        return [next(drawn) if is_known else list(ids) for is_known, ids in zip(known, sentences, strict=True)]
+        random = Random(seed)
+        return [self._cut_anew(ids, strength, random) for ids in sentences]
+
+    def _cut_anew(self, ids: Sequence[int], strength: float, random: Random) -> list[int]:
+        cutter, pieces, numbers = self._cutter
+        drawn: list[int] = []
+        for begin, end in words_of([pieces[i] for i in ids]):
+            own = ids[begin:end]
+            cut = cutter.cut([pieces[i] for i in own], strength, random)
+            drawn += own if cut is None else [numbers[piece] for piece in cut]
+        return drawn
+
+    @functools.cached_property
+    def _cutter(self) -> tuple[WordCutter, list[str], dict[str, int]]:
+        """What draws cuts, the pieces by their ids, and the ids of pieces."""
+        of, pieces = self._processor, self.tokens(range(self.size))
+        plain = [i for i in range(len(SPECIALS), self.size) if not (of.is_byte(i) or of.is_control(i))]
+        scores = {pieces[i]: float(of.get_score(i)) for i in plain}
+        return WordCutter(scores, self.kind == "unigram"), pieces, {pieces[i]: i for i in plain}
 
     def pieces(self, line: str) -> list[str]:
         pieces: list[str] = self._processor.encode(without_tabs(line), out_type=str)
