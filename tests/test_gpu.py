@@ -15,6 +15,7 @@ from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSett
 from calque.layers.contract import Context
 from calque.layers.norm import Norm
 from calque.train.loop import FinishedTraining
+from calque.train.optimise import Updater
 from calque.workflow.steps import run_training
 
 pytestmark = pytest.mark.gpu
@@ -112,6 +113,28 @@ def test_a_layer_that_waits_for_the_device_decodes_step_by_step(monkeypatch: pyt
     found = search(model, source, torch.ones_like(source, dtype=torch.bool), limits, SearchSettings(2))
     assert found.tokens == expected.tokens
     assert set(graphs.refused.values()) == {"a step waits for the device"}
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("optimiser", ["adam", "muon", "sgd"])
+def test_weights_become_what_they_become_on_a_processor(optimiser: str, precision: str) -> None:
+    settings = TrainSettings(optimiser=optimiser, weight_decay=0.1, clip_norm=0.5, scale_filters=True)
+    torch.manual_seed(1)
+    model = calque.build(TEXTS["cnn"], 100, 100)
+    updaters = [Updater(copy.deepcopy(model).to(device), settings, precision) for device in ("cpu", "cuda")]
+    before = {name: value.clone() for name, value in updaters[0].state().items()}
+    for _ in range(3):
+        gradients = {name: torch.randn(p.shape) for name, p in model.named_parameters()}
+        for updater in updaters:
+            for name, p in updater.working.items():
+                p.grad = gradients[name].to(p, copy=True)
+            updater.step(0.01, 4)
+    expected, found = (updater.state() for updater in updaters)
+    assert found.keys() == expected.keys()
+    near = 0.03 if optimiser == "muon" else 1e-3  # Muon multiplies in bfloat16 there
+    for name in before:
+        moved = expected[name] - before[name]
+        assert (found[name].cpu() - expected[name]).norm() <= near * moved.norm() + 1e-6, name
 
 
 def test_bfloat16_trains(tmp_path: Path) -> None:

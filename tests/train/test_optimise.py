@@ -320,3 +320,77 @@ def test_the_loss_of_rows_that_do_not_lie_side_by_side(rows: int) -> None:
         found.append((loss, *torch.autograd.grad(loss, leaves)))
     for pair in zip(*found, strict=True):
         torch.testing.assert_close(*pair)
+
+
+class Several(nn.Module):
+    """Matrices of two shapes, a filter of one of them, vectors, a table, and a weight without a gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.table, self.filter, self.unused = nn.Embedding(7, 6), nn.Conv1d(6, 5, 3), nn.Linear(2, 2)
+        self.narrow = nn.ModuleList(nn.Linear(5, 5) for _ in range(3))
+        self.wide = nn.ModuleList(nn.Linear(5, 18 if k else 5, bias=False) for k in range(2))
+
+    def forward(self) -> Tensor:
+        x = self.filter(self.table(torch.arange(7)[None]).transpose(1, 2)).transpose(1, 2)
+        for each in (*self.narrow, *self.wide):
+            x = each(x)
+        y: Tensor = x.float().pow(2).sum()
+        return y
+
+
+@pytest.mark.parametrize("together", [1 << 25, 50])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("optimiser", ["adam", "muon", "sgd"])
+def test_weights_that_are_updated_together_become_what_each_becomes_alone(
+    optimiser: str, precision: str, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calque.train.together.TOGETHER", together)
+    settings = TrainSettings(optimiser=optimiser, weight_decay=0.1, clip_norm=0.5, scale_filters=True)
+    updaters = [Updater(Several(), settings, precision) for _ in range(2)]
+    updaters[0]._together = True
+    for updater in updaters:
+        updater._kernels = None
+    gradients = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        drawn = {n: torch.randn(p.shape, generator=gradients) for n, p in updaters[0].working.items()}
+        norms = []
+        for updater in updaters:
+            for name, p in updater.working.items():
+                p.grad = None if "unused" in name else drawn[name].to(p.dtype, copy=True)
+            norms.append(updater.step(0.01, 4))
+        assert norms[0] == pytest.approx(norms[1], rel=1e-5)
+    found, expected = (updater.state() for updater in updaters)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6)
+    before = dict(Several().named_parameters())
+    for name, p in updaters[0].working.items():
+        weight = found[f"weight/{name}"]
+        assert torch.equal(p.detach(), weight.to(p.dtype))
+        assert ("unused" in name) == torch.equal(weight, before[name])
+
+
+def test_updates_together_start_few_kernels() -> None:
+    calls = 0
+
+    class Counted(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal calls
+            calls += not function.is_view
+            return function(*args, **(kwargs or {}))
+
+    found = []
+    for many in (3, 30):
+        model = nn.ModuleList(nn.Linear(8, 8) for _ in range(many))
+        updater = Updater(model, TrainSettings(optimiser="muon"), "float32")
+        updater._together, updater._kernels = True, None
+        for _ in range(2):  # the second time nothing is made anew
+            for p in updater.working.values():
+                p.grad = torch.ones_like(p)
+            calls = 0
+            with Counted():
+                updater.step(0.01, 4)
+        found.append(calls)
+    assert found[0] == found[1]

@@ -33,18 +33,29 @@ def muon(
     weights.mul_(kept).add_(orthogonal(gradient.lerp(mean, MOMENTUM)), alpha=-rate)
 
 
-def orthogonal(x: Float[Tensor, "E D"]) -> Float[Tensor, "E D"]:
-    """X / |X|, whose singular values five steps of X = a X + (b X X^T + c (X X^T)^2) X bring near one.
+def muon_together(
+    weights: list[Tensor], gradients: list[Tensor], means: list[Tensor], rate: float, kept: float
+) -> None:
+    """`muon` for matrices of one shape, in as many kernels as for one."""
+    torch._foreach_lerp_(means, gradients, 1 - MOMENTUM)
+    steps = orthogonal(torch.stack(torch._foreach_lerp(gradients, means, MOMENTUM)))
+    torch._foreach_mul_(weights, kept)
+    torch._foreach_add_(weights, steps.unbind(), alpha=-rate)
+
+
+def orthogonal(x: Float[Tensor, "*N E D"]) -> Float[Tensor, "*N E D"]:
+    """X / |X|, whose singular values five steps of X = a X + (b X X^T + c (X X^T)^2) X bring near one; of a matrix or of N.
 
     The authors compute in bfloat16, and so does this on an accelerator. On a processor it is float32: where vectors have less
     than 512 bits, torch multiplies bfloat16 number by number.
     """
     a, b, c = NEWTON_SCHULZ
-    tall = x.shape[0] > x.shape[1]
-    y = x.T if tall else x
-    y = y / y.norm().clamp_(min=EPSILON)
+    product = torch.addmm if x.dim() == 2 else torch.baddbmm
+    tall = x.shape[-2] > x.shape[-1]
+    y = x.mT if tall else x
+    y = y / torch.linalg.matrix_norm(y, keepdim=True).clamp_(min=EPSILON)
     y = y if x.device.type == "cpu" else y.bfloat16()
     for _ in range(NEWTON_SCHULZ_STEPS):
-        gram = y @ y.T
-        y = torch.addmm(y, torch.addmm(gram, gram, gram, beta=b, alpha=c), y, beta=a)
-    return (y.T if tall else y).to(x.dtype)
+        gram = y @ y.mT
+        y = product(y, product(gram, gram, gram, beta=b, alpha=c), y, beta=a)
+    return (y.mT if tall else y).to(x.dtype)

@@ -11,13 +11,16 @@ from calque.experiment import TrainSettings
 from calque.layers.projections import Embedding
 from calque.native.training import TrainingKernels, training_kernels
 from calque.native.training_calls import Adam, Muon
-from calque.train.muon import MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, muon, muon_rate
+from calque.train.muon import MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, muon, muon_rate, muon_together
 from calque.train.ranks import Ranks
+from calque.train.together import norm_together, of_one_shape, widened
 
 PIECE = 1 << 17
 """Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""
 AVERAGES = ("exp_avg", "exp_avg_sq")
 """Adam's running means of a weight's gradient and of its square."""
+
+Tensors = list[Tensor]
 
 
 class Updater:
@@ -31,7 +34,8 @@ class Updater:
     [out, in kernel] that it is to the words under it; everything else follows Adam with the same rate: embeddings, the output
     layer and vectors. Steps of Muon are scaled to the size of Adam's (Liu et al. 2025, section 2.2).
 
-    On a processor embeddings hand over the gradients of the words of a batch from now on, instead of a matrix of all words.
+    On an accelerator all weights are updated together: a kernel for each takes longer to start than to run. On a processor
+    embeddings hand over the gradients of the words of a batch from now on, instead of a matrix of all words.
     """
 
     def __init__(self, model: nn.Module, settings: TrainSettings, precision: str):
@@ -49,13 +53,12 @@ class Updater:
         else:
             self.masters = self.working
         self._kernels = training_kernels() if all(map(_plain, self.masters.values())) else None
+        self._together = all(m.device.type != "cpu" for m in self.masters.values())
         self._matrices = _matrices(model) if settings.optimiser == "muon" else frozenset()
         self._buffer = torch.empty(PIECE)
         self._moments: dict[str, dict[str, Tensor]] = {}
         self._summed: dict[str, Tensor] = {}
-        self._tables = [m for m in model.modules() if isinstance(m, Embedding) and m.weight.device.type == "cpu"]
-        for table in self._tables:
-            table.rows = []
+        self._tables = _tables_that_hand_over_rows(model)
 
     def backward(self, loss: Tensor) -> None:
         """Adds the gradients of a summed loss to those of the update under way."""
@@ -104,8 +107,11 @@ class Updater:
         if math.isfinite(whole):
             scale = divisor * (norm / clip if clip and norm > clip else 1.0)
             with torch.no_grad():
-                for name, gradient in gradients.items():
-                    self._apply(name, gradient, lr, scale)
+                if self._together and gradients:
+                    self._apply_together(gradients, lr, scale)
+                else:
+                    for name, gradient in gradients.items():
+                        self._apply(name, gradient, lr, scale)
         else:
             self.skipped += 1
         self.forget()
@@ -175,7 +181,7 @@ class Updater:
         for weights, part, rounded, *means in _pieces(parts):
             part = self._widened(part, weights.dtype)
             if adam:
-                self._adam(weights, part, means, moments["step"], lr, scale)
+                self._adam([weights], [part], [[mean] for mean in means], [moments["step"]], lr, scale)
             else:
                 weights.add_(part, alpha=-lr / scale)
             if self._mixed:
@@ -185,6 +191,8 @@ class Updater:
         """The norm of all numbers, summed in float32 at least."""
         if self._kernels is not None:
             return math.sqrt(sum(self._kernels.squares(gradient) for gradient in gradients))
+        if self._together and gradients:
+            return norm_together(gradients)
         squares = []
         for gradient in gradients:
             for (piece,) in _pieces([gradient.contiguous()]):
@@ -193,11 +201,9 @@ class Updater:
         return math.sqrt(float(torch.stack(squares).sum())) if squares else 0.0
 
     def _widened(self, part: Tensor, dtype: torch.dtype) -> Tensor:
-        """A piece in this type; on a processor in memory that is used again for the next one."""
+        """A piece in this type, in memory that is used again for the next one."""
         if part.dtype == dtype:
             return part
-        if part.device.type != "cpu":
-            return part.to(dtype)
         return self._buffer[: part.numel()].view(part.shape).copy_(part)
 
     def _moments_of(self, name: str) -> dict[str, Tensor]:
@@ -207,10 +213,14 @@ class Updater:
             self._moments[name] = {"step": step, **{key: torch.zeros_like(master) for key in AVERAGES}}
         return self._moments[name]
 
+    def _momentum_of(self, name: str) -> Tensor:
+        if name not in self._moments:
+            self._moments[name] = {"momentum_buffer": torch.zeros_like(self.masters[name].detach())}
+        return self._moments[name]["momentum_buffer"]
+
     def _muon(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
         master = self.masters[name].detach()
-        moments = self._moments.setdefault(name, {})
-        mean = moments.setdefault("momentum_buffer", torch.zeros_like(master))
+        mean = self._momentum_of(name)
         rounded = self.working[name].detach() if self._mixed else None
         rate, kept = muon_rate(lr, master.shape), 1 - lr * self.settings.weight_decay
         if self._kernels is not None:
@@ -239,17 +249,46 @@ class Updater:
         rounded = self.working[name].detach() if self._mixed else None
         cast("TrainingKernels", self._kernels).adam(how, master, gradient, means, rounded)
 
+    def _apply_together(self, gradients: Mapping[str, Tensor], lr: float, scale: float) -> None:
+        """The updates of all weights, with the gradients divided by `scale`."""
+        masters = {name: self.masters[name].detach() for name in gradients}
+        wide = widened(gradients, masters)
+        matrices = {name: master for name, master in masters.items() if name in self._matrices}
+        if others := [name for name in masters if name not in matrices]:
+            self._others_together(
+                [masters[name] for name in others], [wide[name] for name in others], others, lr, scale
+            )
+        for names in of_one_shape(matrices):
+            self._muon_together([masters[name] for name in names], [wide[name] for name in names], names, lr, scale)
+        if self._mixed:
+            torch._foreach_copy_([self.working[name].detach() for name in masters], list(masters.values()))
+
+    def _others_together(self, masters: Tensors, gradients: Tensors, names: list[str], lr: float, scale: float) -> None:
+        if self.settings.optimiser == "sgd":
+            torch._foreach_add_(masters, gradients, alpha=-lr / scale)
+            return
+        moments = [self._moments_of(name) for name in names]
+        steps, *means = ([each[key] for each in moments] for key in ("step", *AVERAGES))
+        torch._foreach_add_(steps, 1)
+        self._adam(masters, gradients, means, steps, lr, scale)
+
+    def _muon_together(self, masters: Tensors, gradients: Tensors, names: list[str], lr: float, scale: float) -> None:
+        torch._foreach_div_(gradients, scale)
+        every = masters, gradients, [self._momentum_of(name) for name in names]
+        weights, parts, means = ([each.view(len(each), -1) for each in of] for of in every)
+        muon_together(weights, parts, means, muon_rate(lr, masters[0].shape), 1 - lr * self.settings.weight_decay)
+
     def _adam(
-        self, weights: Tensor, gradient: Tensor, means: list[Tensor], step: Tensor, lr: float, scale: float
+        self, weights: Tensors, gradients: Tensors, means: list[Tensors], steps: Tensors, lr: float, scale: float
     ) -> None:
-        """With no decay this is Adam (Kingma and Ba 2015), else AdamW (Loshchilov and Hutter 2019). Changes the gradient."""
+        """With no decay this is Adam (Kingma and Ba 2015), else AdamW (Loshchilov and Hutter 2019). Changes the gradients."""
         torch._fused_adamw_(
-            [weights],
-            [gradient],
-            [means[0]],
-            [means[1]],
+            weights,
+            gradients,
+            means[0],
+            means[1],
             [],
-            [step],
+            steps,
             lr=lr,
             beta1=self.settings.beta1,
             beta2=squares_decay(self.settings),
@@ -257,7 +296,7 @@ class Updater:
             eps=self.settings.epsilon,
             amsgrad=False,
             maximize=False,
-            grad_scale=torch.tensor(scale, dtype=torch.float32, device=weights.device),
+            grad_scale=torch.tensor(scale, dtype=torch.float32, device=weights[0].device),
         )
 
 
@@ -267,11 +306,19 @@ def _plain(weights: Tensor) -> bool:
 
 
 def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """Tensors of one shape, cut at the same places; on an accelerator whole."""
-    if tensors[0].device.type != "cpu" or tensors[0].numel() <= PIECE:
+    """Tensors of one shape, cut at the same places."""
+    if tensors[0].numel() <= PIECE:
         yield tuple(tensors)
         return
     yield from zip(*(torch.split(tensor.view(-1), PIECE) for tensor in tensors), strict=True)
+
+
+def _tables_that_hand_over_rows(model: nn.Module) -> list[Embedding]:
+    """The tables on a processor, which do so from now on."""
+    tables = [m for m in model.modules() if isinstance(m, Embedding) and m.weight.device.type == "cpu"]
+    for table in tables:
+        table.rows = []
+    return tables
 
 
 def _factors(model: nn.Module) -> dict[str, float]:
