@@ -54,6 +54,23 @@ def test_two_files(files: Path) -> None:
     assert "paired bootstrap" in lines[4]
 
 
+def test_further_references_count_for_scores_alone(files: Path) -> None:
+    a, b = files / "good" / "0", files / "bad" / "0"
+    options = ["--trials", 200, "--json"]
+    one = json.loads(run("compare", a, b, "--references", files / "ref", *options).output)
+    done = run("compare", a, b, "--references", files / "ref", "--references", a, "--source", b, *options)
+    both = json.loads(done.output)
+    assert both["comparisons"][0]["signature"].startswith("nrefs:2|")
+    assert both["comparisons"][0]["a"][0] == pytest.approx(100)
+    (scores,) = (
+        score for score in run("evaluate", b, files / "ref", a, "--json").output.splitlines() if "value" in score
+    )
+    assert f"{both['comparisons'][0]['b'][0]:.6f}" in scores
+    assert one["tables"].keys() == both["tables"].keys()
+    assert one["tables"]["orders"] == both["tables"]["orders"]  # of the first
+    assert {e["source"] for e in both["examples"]["a"]} <= set(b.read_text().splitlines())
+
+
 def test_folders_of_runs_as_json(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = files / "data" / "meteor"
     lists.mkdir(parents=True)

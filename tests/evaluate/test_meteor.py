@@ -145,7 +145,7 @@ def test_words_stand_between_ascii_white_space() -> None:
 
 def test_the_signature_names_every_setting() -> None:
     settings = MeteorSettings("de", "1.4", Lists(frozenset({"der"}), name="de"))
-    found = meteor(["der Hund"], ["der Hund"], settings, tokenize="none")
+    found = meteor(["der Hund"], ["der Hund"], settings=settings, tokenize="none")
     assert (found.name, found.value) == ("METEOR", 100)
     assert found.detail == {"precision": 1, "recall": 1, "penalty": 0}
     head, stemmer, version = found.signature.rsplit("|", 2)
@@ -216,18 +216,18 @@ def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return caught.value.diagnostics[0].code
 
     monkeypatch.setenv("CALQUE_DATA", str(tmp_path))
-    assert code(lambda: meteor(["a"], ["a"], MeteorSettings("en"))) == "D520"
-    assert code(lambda: meteor(["a"], ["a"], MeteorSettings("xy"))) == "X320"
-    assert code(lambda: meteor(["a"], ["a"], MeteorSettings("nl"))) == "X321"
+    assert code(lambda: meteor(["a"], ["a"], settings=MeteorSettings("en"))) == "D520"
+    assert code(lambda: meteor(["a"], ["a"], settings=MeteorSettings("xy"))) == "X320"
+    assert code(lambda: meteor(["a"], ["a"], settings=MeteorSettings("nl"))) == "X321"
     assert code(lambda: evaluate(["a"], ["a"], ["meteor"])) == "X322"
     (tmp_path / "meteor").mkdir()
     put_lists(tmp_path / "meteor")
-    assert meteor(["a"], ["a"], MeteorSettings("en")).value == 100
+    assert meteor(["a"], ["a"], settings=MeteorSettings("en")).value == 100
     (tmp_path / "meteor" / "english.words").write_bytes(b"caf\xe9\n")
-    assert code(lambda: meteor(["a"], ["a"], MeteorSettings("en"))) == "X403"
+    assert code(lambda: meteor(["a"], ["a"], settings=MeteorSettings("en"))) == "X403"
     monkeypatch.setitem(sys.modules, "snowballstemmer", None)
     assert code(lambda: Meteor("en", normalise="none")) == "X301"
     with pytest.raises(ValueError, match="expected one of"):
         Meteor("en", normalise="much")
     with pytest.raises(ValueError, match="1 and 2"):
-        meteor(["a"], ["a", "b"], MeteorSettings("other"))
+        meteor(["a"], ["a", "b"], settings=MeteorSettings("other"))

@@ -1,11 +1,13 @@
 """Scores, held against sacrebleu called directly and against BLEU worked out by hand."""
 
 import gzip
+import json
 import logging
 import math
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from urllib.error import URLError
 
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 from sacrebleu.metrics.ter import TER
 
 from calque.cli import root
-from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, ter, tokeniser_for
+from calque.evaluate import METRICS, TOKENISERS, bleu, chrf, evaluate, evaluate_files, meteor, ter, tokeniser_for
 from calque.evaluate.meteor_metric import Lists, MeteorSettings
 from calque.evaluate.scores import BY_SPACES
 from calque.ground.diagnostics import CalqueError, Diagnostic
@@ -51,6 +53,47 @@ def test_settings_change_the_score() -> None:
     assert len({bleu(HYPOTHESES, REFERENCES, tokenize=t).value for t in BUILT_IN}) == 4
     for score in (bleu, chrf, ter):
         assert score(HYPOTHESES, REFERENCES).value != score(HYPOTHESES, REFERENCES, lowercase=True).value
+
+
+OTHERS = ["A cat sat on the mat.", "It's 3.5 km, which is far", "", "Ein Hund , sagt er .", "f e d c b a"]
+
+
+def test_several_references_are_scored_as_by_sacrebleu() -> None:
+    references = [REFERENCES, OTHERS]
+    ours = evaluate(HYPOTHESES, REFERENCES, ["bleu", "chrf", "ter"], more=[OTHERS])
+    theirs = (
+        sacrebleu.corpus_bleu(HYPOTHESES, references, force=True),
+        sacrebleu.corpus_chrf(HYPOTHESES, references),
+        TER(case_sensitive=True).corpus_score(HYPOTHESES, references),
+    )
+    assert [score.value for score in ours] == [score.score for score in theirs]
+    assert all("nrefs:2" in score.signature for score in ours)
+    with pytest.raises(ValueError, match="as many hypotheses as references"):
+        bleu(HYPOTHESES, REFERENCES, OTHERS[:2])
+
+
+def test_the_best_reference_of_each_sentence_counts_for_meteor() -> None:
+    settings = MeteorSettings("other", lists=Lists())
+    first, second = ["a b c d", "x y", "m n"], ["a x y z", "k l", "m n"]
+    hypotheses = ["a b c e", "k l", "m o"]
+    found = meteor(hypotheses, first, second, settings=settings, tokenize="none")
+    assert found.value == meteor(hypotheses, [first[0], second[1], "m n"], settings=settings, tokenize="none").value
+    assert found.value > max(meteor(hypotheses, r, settings=settings, tokenize="none").value for r in (first, second))
+    assert found.signature.startswith("nrefs:2|lang:other|")
+
+
+def test_the_command_takes_several_references_and_writes_json(tmp_path: Path) -> None:
+    names = []
+    for name, lines in (("hypotheses", HYPOTHESES), ("references", REFERENCES), ("others", OTHERS)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+        names.append(str(tmp_path / name))
+    done = CliRunner().invoke(root, ["evaluate", *names, "--metric", "bleu", "--metric", "ter", "--json"])
+    expected = evaluate(HYPOTHESES, REFERENCES, ["bleu", "ter"], more=[OTHERS])
+    assert json.loads(done.stdout) == json.loads(json.dumps([asdict(score) for score in expected]))
+    (tmp_path / "others").write_text("one\n")
+    done = CliRunner().invoke(root, ["evaluate", *names])
+    assert isinstance(done.exception, CalqueError)
+    assert [d.code for d in done.exception.diagnostics] == ["D501"]
 
 
 def test_chrf_and_ter_are_sacrebleus() -> None:

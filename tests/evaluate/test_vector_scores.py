@@ -26,19 +26,20 @@ def text(rng: random.Random, count: int, words: int = 8) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("several", [1, 3])
 @pytest.mark.parametrize("name", sorted(THEIRS))
-def test_scores_are_sacrebleus(name: str) -> None:
+def test_scores_are_sacrebleus(name: str, several: int) -> None:
     rng = random.Random(1)
     metric = measure(name)
     # From long corpora to single empty sentences: orders without a match, without an n-gram, brevity.
     for count, words in [(50, 12), (3, 6), (2, 3), (1, 2), (1, 1)] * 8:
-        hypotheses, references = text(rng, count, words), text(rng, count, words)
+        hypotheses, *references = (text(rng, count, words) for _ in range(1 + several))
         theirs = THEIRS[name](**({"case_sensitive": True} if name == "ter" else {})).corpus_score(
-            hypotheses, [references]
+            hypotheses, references
         )
-        found = metric.score(metric.statistics(hypotheses, references).sum(0))
+        found = metric.score(metric.statistics(hypotheses, *references).sum(0))
         assert found == pytest.approx(theirs.score, abs=1e-9), (hypotheses, references)
-        (ours,) = evaluate(hypotheses, references, [name])
+        (ours,) = evaluate(hypotheses, references[0], [name], more=references[1:])
         assert found == pytest.approx(ours.value, abs=1e-9)
         assert metric.signature() == ours.signature
 

@@ -32,19 +32,20 @@ class ComparisonOptions:
     language: str | None
     meteor_version: str
 
-    def systems(self, a: Path, b: Path, references: Path) -> "Systems":
+    def systems(self, a: Path, b: Path, references: Path, *more: Path) -> "Systems":
         """Reads the runs of both systems, the references, and the source where it is given."""
         from calque.evaluate.compare import Systems
         from calque.evaluate.scores import misread, read_aligned
 
         runs_a, runs_b = _runs(a), _runs(b)
-        beside = [self.source] if self.source else []
+        beside = [*more, *([self.source] if self.source else [])]
         lines, reference = read_aligned([*runs_a, *runs_b, *beside], references)
         if found := misread(reference, Place(str(references)), self.metrics, self.tokenize):
             tell(render(found))
         first, both = len(runs_a), len(runs_a) + len(runs_b)
-        sources = lines[both] if self.source else None
-        return Systems(lines[:first], lines[first:both], reference, sources, self.tokenize, self.lowercase)
+        sources = lines[-1] if self.source else None
+        others = lines[both : both + len(more)]
+        return Systems(lines[:first], lines[first:both], reference, sources, self.tokenize, self.lowercase, others)
 
     def measures(self) -> "list[Measure]":
         """The metrics, each once."""
@@ -70,7 +71,13 @@ class ComparisonOptions:
 @root.command()
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE)
-@click.option("--references", type=FILE, required=True, help="The reference translations.")
+@click.option(
+    "--references",
+    type=FILE,
+    required=True,
+    multiple=True,
+    help="The reference translations; repeat for further ones. Lengths, words and examples are of the first.",
+)
 @click.option("--source", type=FILE, help="The source text, shown beside examples.")
 @click.option("--train-text", type=FILE, help="Text in which word frequencies are counted; default: the references.")
 @click.option(
@@ -84,7 +91,14 @@ class ComparisonOptions:
 @click.option("--out", type=FILE, help="A folder for one Markdown page and every table as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 def compare(
-    a: Path, b: Path, references: Path, trials: int, seed: int, out: Path | None, as_json: bool, **options: object
+    a: Path,
+    b: Path,
+    references: tuple[Path, ...],
+    trials: int,
+    seed: int,
+    out: Path | None,
+    as_json: bool,
+    **options: object,
 ) -> None:
     """Compare the systems A and B: the difference, its 95 % interval, and how likely chance alone makes one as large.
 
@@ -95,7 +109,7 @@ def compare(
     from calque.evaluate.compare import compare_systems
 
     chosen = from_options(ComparisonOptions, options)
-    systems, measures = chosen.systems(a, b, references), chosen.measures()
+    systems, measures = chosen.systems(a, b, *references), chosen.measures()
     frequencies = chosen.frequencies()
     result = compare_systems(
         systems, measures, trials=trials, seed=seed, frequencies=frequencies, examples=chosen.samples

@@ -1,6 +1,8 @@
 """The command that scores translations, and the settings of scores."""
 
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,18 +54,22 @@ def meteor_settings(language: str | None, version: str) -> "MeteorSettings | Non
 
 @root.command()
 @click.argument("hypotheses", type=FILE)
-@click.argument("references", type=FILE)
+@click.argument("references", type=FILE, nargs=-1, required=True)
 @SCORING
+@click.option("--json", "as_json", is_flag=True, help="A list of scores with their parts, as JSON.")
 def evaluate(
     hypotheses: Path,
-    references: Path,
+    references: tuple[Path, ...],
     metrics: tuple[str, ...],
     tokenize: str,
     lowercase: bool,
     language: str | None,
     meteor_version: str,
+    as_json: bool,
 ) -> None:
     """Score HYPOTHESES against REFERENCES, each score with its signature; `-` is standard input.
+
+    Further REFERENCES are other translations of the same sentences.
 
     Bytes that are not UTF-8 are read as U+FFFD: the number of the line is reported, and the exit status is 1.
     """
@@ -71,14 +77,18 @@ def evaluate(
 
     meteor = meteor_settings(language, meteor_version)
     with reading() as repairs:
-        for score in evaluate_files(
+        scores = evaluate_files(
             hypotheses,
-            references,
+            references[0],
             metrics,
+            more=references[1:],
             read=repairs.lines,
             warn=lambda diagnostic: tell(render(diagnostic)),
             tokenize=tokenize,
             lowercase=lowercase,
             meteor_settings=meteor,
-        ):
-            click.echo(f"{score.name} {score.value:.2f} {score.signature}")
+        )
+        if as_json:
+            click.echo(json.dumps([asdict(score) for score in scores], indent=1))
+        else:
+            click.echo("\n".join(map(str, scores)))

@@ -71,6 +71,8 @@ class Systems:
     sources: Sequence[str] | None = None
     tokenize: str = "13a"
     lowercase: bool = False
+    more: Sequence[Sequence[str]] = ()
+    """Further references of the same sentences, for scores; lengths, words and examples are of the first."""
 
 
 def compare_systems(
@@ -87,7 +89,10 @@ def compare_systems(
     For each system, `examples` sentences with the largest differences by the first metric. Raises what the metrics raise.
     """
     statistics = [
-        tuple(np.stack([m.statistics(run, systems.references) for run in runs]) for runs in (systems.a, systems.b))
+        tuple(
+            np.stack([m.statistics(run, systems.references, *systems.more) for run in runs])
+            for runs in (systems.a, systems.b)
+        )
         for m in metrics
     ]
     tests = tuple(

@@ -157,9 +157,9 @@ class Meteor:
             self.stem, stemmer = _stemmer(self.language.name)
         here = self.language
         parameters = ",".join(str(x) for x in (here.alpha, here.beta, here.gamma, here.delta))
-        self.signature = "|".join(
+        self._references = 1
+        self._settings = "|".join(
             [
-                "nrefs:1",
                 f"lang:{code}",
                 f"mod:{'exact+stem' if self.stem else 'exact'}",
                 f"par:{parameters}",
@@ -171,6 +171,11 @@ class Meteor:
             ]
         )
 
+    @property
+    def signature(self) -> str:
+        """The settings, with the number of references of the last statistics."""
+        return f"nrefs:{self._references}|{self._settings}"
+
     def words(self, line: str) -> list[str]:
         """The words of a sentence as they are compared."""
         if self.normalise == "norm":
@@ -179,14 +184,19 @@ class Meteor:
             line = line.lower()
         return words(line)
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[str]) -> Float[np.ndarray, "N 11"]:
+    def statistics(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Float[np.ndarray, "N 11"]:
         """Per sentence: words of hypothesis and reference; function words of both; exact matches of content and of
         function words; stem matches of content and of function words, by the hypothesis' words and by the reference's;
-        chunks."""
-        pairs = zip(hypotheses, references, strict=True)
-        return np.array([self._sentence(self.words(h), self.words(r)) for h, r in pairs], dtype=np.float64).reshape(
-            -1, STATISTICS
-        )
+        chunks. Of several references, with the one by which the sentence has the best score."""
+        self._references = len(references)
+        rows = [
+            self._best(self.words(h), list(map(self.words, r))) for h, *r in zip(hypotheses, *references, strict=True)
+        ]
+        return np.array(rows, dtype=np.float64).reshape(-1, STATISTICS)
+
+    def _best(self, hypothesis: list[str], references: list[list[str]]) -> list[int]:
+        rows = [self._sentence(hypothesis, reference) for reference in references]
+        return rows[0] if len(rows) == 1 else rows[int(np.argmax(self.score(np.array(rows))))]
 
     def _sentence(self, hypothesis: list[str], reference: list[str]) -> list[int]:
         function = [[word.lower() in self.lists.words for word in side] for side in (hypothesis, reference)]

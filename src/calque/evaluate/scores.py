@@ -80,47 +80,58 @@ def misread(references: Sequence[str], place: Place | None, metrics: Sequence[st
 def bleu(
     hypotheses: Sequence[str],
     references: Sequence[str],
-    *,
+    *more: Sequence[str],
     tokenize: str = "13a",
     lowercase: bool = False,
     warn: bool = True,
 ) -> Score:
     """BLEU = 100 bp exp(mean over n = 1..4 of ln p_n), bp = min(1, exp(1 - r/h)) (Papineni et al. 2002).
 
-    p_n is the share of the hypotheses' n-grams that the reference of the same sentence holds, each counted at most as
-    often as there; h and r are the corpus lengths in tokens. Where no n-gram matches, p_n is halved from one order to
-    the next (sacrebleu's `exp`). `tokenize` is one of `TOKENISERS`: "13a" (as in WMT); "none", split at white space alone, which
-    on tokenised text is the BLEU of multi-bleu; "char", "zh", "ja-mecab" for languages without spaces between words; pieces of
-    "flores200". `warn`: sacrebleu says on stderr where text looks tokenised and is split again. Raises X323, X324.
+    p_n is the share of the hypotheses' n-grams that the reference of the same sentence holds, each counted at most as often as in
+    it; h and r are the corpus lengths in tokens. Of several references (`more`) each n-gram counts as often as in the one that has
+    it most, and r the tokens of the one whose length is nearest. Where no n-gram matches, p_n is halved from one order to the next
+    (sacrebleu's `exp`).
+
+    `tokenize` is one of `TOKENISERS`: "13a" (as in WMT); "none", split at white space alone, which on tokenised text is the BLEU of
+    multi-bleu; "char", "zh", "ja-mecab" for languages without spaces between words; pieces of "flores200". `warn`: sacrebleu says
+    on stderr where text looks tokenised and is split again. Raises X323, X324.
 
     `detail`: precisions (of n = 1..4, in per cent), bp, ratio (h/r), hypothesis_length, reference_length.
     """
-    return _score(sacrebleu_metric("bleu", tokenize, lowercase, warn), hypotheses, references)
+    return _score(sacrebleu_metric("bleu", tokenize, lowercase, warn), hypotheses, references, *more)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
-    """chrF2: 100 (1 + 4) P R / (4 P + R) over character n-grams, n = 1..6, white space left out (Popović 2015)."""
-    return _score(sacrebleu_metric("chrf", lowercase=lowercase), hypotheses, references)
+def chrf(hypotheses: Sequence[str], references: Sequence[str], *more: Sequence[str], lowercase: bool = False) -> Score:
+    """chrF2: 100 (1 + 4) P R / (4 P + R) over character n-grams, n = 1..6, white space left out (Popović 2015).
+
+    Of several references, the best one of each sentence counts.
+    """
+    return _score(sacrebleu_metric("chrf", lowercase=lowercase), hypotheses, references, *more)
 
 
 def ter(
-    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a", lowercase: bool = False
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *more: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
 ) -> Score:
     """TER: 100 times insertions, deletions, substitutions and shifts of words, per word of the reference (Snover 2006).
 
     Words stand between spaces; with the `tokenize` "zh", "char" or "ja-mecab" each Chinese character is one, too, and
-    punctuation is split off (sacrebleu's `normalized` and `asian_support`, which leave some kana together).
+    punctuation is split off (sacrebleu's `normalized` and `asian_support`, which leave some kana together). Of several references
+    the one with the fewest edits counts, per word of a reference on average.
 
     `detail`: edits, reference_length.
     """
-    return _score(sacrebleu_metric("ter", tokenize, lowercase), hypotheses, references)
+    return _score(sacrebleu_metric("ter", tokenize, lowercase), hypotheses, references, *more)
 
 
 def meteor(
     hypotheses: Sequence[str],
     references: Sequence[str],
+    *more: Sequence[str],
     settings: "MeteorSettings",
-    *,
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> Score:
@@ -128,9 +139,9 @@ def meteor(
 
     `detail`: precision, recall, penalty, each from 0 to 1. Raises what `MeteorSettings.make` does.
     """
-    _as_many(hypotheses, references)
+    _as_many(hypotheses, references, *more)
     made = settings.make(tokenize, lowercase)
-    precision, recall, penalty, score = made.parts(made.statistics(hypotheses, references).sum(0))
+    precision, recall, penalty, score = made.parts(made.statistics(hypotheses, references, *more).sum(0))
     detail = {"precision": float(precision), "recall": float(recall), "penalty": float(penalty)}
     return Score("METEOR", float(score), made.signature, detail)
 
@@ -140,11 +151,14 @@ def evaluate(
     references: Sequence[str],
     metrics: Sequence[str] = ("bleu",),
     *,
+    more: Sequence[Sequence[str]] = (),
     tokenize: str = "13a",
     lowercase: bool = False,
     meteor_settings: "MeteorSettings | None" = None,
 ) -> list[Score]:
     """The scores named by `metrics` (of `METRICS`), in that order; `tokenize` concerns BLEU, METEOR and TER.
+
+    `more`: further references of each sentence.
 
     Raises X322 for METEOR without settings, since it cannot guess the language.
     """
@@ -152,12 +166,13 @@ def evaluate(
     def meteor_score() -> Score:
         if meteor_settings is None:
             raise error("X322")
-        return meteor(hypotheses, references, meteor_settings, tokenize=tokenize, lowercase=lowercase)
+        return meteor(hypotheses, *every, settings=meteor_settings, tokenize=tokenize, lowercase=lowercase)
 
+    every = references, *more
     made = {
-        "bleu": lambda: bleu(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
-        "chrf": lambda: chrf(hypotheses, references, lowercase=lowercase),
-        "ter": lambda: ter(hypotheses, references, tokenize=tokenize, lowercase=lowercase),
+        "bleu": lambda: bleu(hypotheses, *every, tokenize=tokenize, lowercase=lowercase),
+        "chrf": lambda: chrf(hypotheses, *every, lowercase=lowercase),
+        "ter": lambda: ter(hypotheses, *every, tokenize=tokenize, lowercase=lowercase),
         "meteor": meteor_score,
     }
     return [made[name]() for name in metrics]
@@ -168,22 +183,29 @@ def evaluate_files(
     references: Path,
     metrics: Sequence[str] = ("bleu",),
     *,
+    more: Sequence[Path] = (),
     tokenize: str = "13a",
     lowercase: bool = False,
     meteor_settings: "MeteorSettings | None" = None,
     read: Callable[[Path], Iterable[str]] = Lines,
     warn: Callable[[Diagnostic], None] = lambda diagnostic: None,
 ) -> list[Score]:
-    """`evaluate` on two files, plain or compressed, one sentence per line; `read` gives the lines of one.
+    """`evaluate` on files, plain or compressed, one sentence per line; `read` gives the lines of one.
 
     `warn` gets D505 where the tokenisation does not suit the language. Raises D501 where their numbers of lines differ, D502
     where there are none, and D1 for what cannot be read.
     """
-    (lines,), reference_lines = read_aligned([hypotheses], references, read)
+    (lines, *others), reference_lines = read_aligned([hypotheses, *more], references, read)
     if found := misread(reference_lines, Place(str(references)), metrics, tokenize):
         warn(found)
     return evaluate(
-        lines, reference_lines, metrics, tokenize=tokenize, lowercase=lowercase, meteor_settings=meteor_settings
+        lines,
+        reference_lines,
+        metrics,
+        more=others,
+        tokenize=tokenize,
+        lowercase=lowercase,
+        meteor_settings=meteor_settings,
     )
 
 
@@ -206,17 +228,18 @@ def read_aligned(
     return translations, reference_lines
 
 
-def _as_many(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    if not hypotheses or len(hypotheses) != len(references):
-        # sacrebleu would silently score the shorter of the two.
-        raise ValueError(
-            f"expected as many hypotheses as references, and one at least: {len(hypotheses)} and {len(references)}"
-        )
+def _as_many(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+    for each in references:
+        if not hypotheses or len(hypotheses) != len(each):
+            # sacrebleu would silently score the shorter of the two.
+            raise ValueError(
+                f"expected as many hypotheses as references, and one at least: {len(hypotheses)} and {len(each)}"
+            )
 
 
-def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    _as_many(hypotheses, references)
-    score = metric.corpus_score(list(hypotheses), [list(references)])
+def _score(metric: Any, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    _as_many(hypotheses, *references)
+    score = metric.corpus_score(list(hypotheses), list(map(list, references)))
     detail: dict[str, float | tuple[float, ...]] = {}
     if score.name == "BLEU":
         detail = {

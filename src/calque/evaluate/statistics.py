@@ -27,7 +27,8 @@ class Measure:
     """A metric as statistics and a function of their sums."""
 
     name: str
-    statistics: Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, "N k"]]
+    statistics: Callable[..., Float[np.ndarray, "N k"]]
+    """Of hypotheses, references, and further references of the same sentences."""
     score: Callable[[Sums], CorpusScores]
     """From sums of statistics to scores, 0 to 100."""
     signature: Callable[[], str]
@@ -56,14 +57,15 @@ def measure(
     scorer = sacrebleu_metric(metric, tokenize, lowercase)
     name, score, by_itself = _FORMULAS[metric]
 
-    def statistics(hypotheses: Sequence[str], references: Sequence[str]) -> Float[np.ndarray, "N k"]:
-        if len(hypotheses) != len(references):  # sacrebleu would silently take the shorter of the two
-            raise ValueError(f"expected as many hypotheses as references: {len(hypotheses)} and {len(references)}")
+    def statistics(hypotheses: Sequence[str], *references: Sequence[str]) -> Float[np.ndarray, "N k"]:
+        for each in references:
+            if len(hypotheses) != len(each):  # sacrebleu would silently take the shorter of the two
+                raise ValueError(f"expected as many hypotheses as references: {len(hypotheses)} and {len(each)}")
         log = logging.getLogger("sacrebleu")
         level = log.level
         log.setLevel(logging.ERROR)  # `evaluate` gives its advice about tokenisation once
         try:
-            extracted = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
+            extracted = scorer._extract_corpus_statistics(list(hypotheses), list(map(list, references)))
         finally:
             log.setLevel(level)
         return np.asarray(extracted, dtype=np.float64)

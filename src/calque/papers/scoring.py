@@ -71,7 +71,7 @@ def publish_cell(
     scores, notes = [bleu(list(lines), references, tokenize=corpus.tokenize)], ""
     try:
         settings = meteor_settings(corpus, folder.root)
-        scores.append(meteor(list(lines), references, settings, tokenize=corpus.tokenize))
+        scores.append(meteor(list(lines), references, settings=settings, tokenize=corpus.tokenize))
     except CalqueError as fault:
         if {d.code for d in fault.diagnostics} - {"D520", "X301"}:
             raise
