@@ -3,19 +3,25 @@
 import copy
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import calque
+from calque.data.batches import collate
+from calque.data.corpus import Pairs
 from calque.decode.captured import Captured
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.search import Hypotheses, Sampling, SearchSettings, search
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.contract import Context
 from calque.layers.norm import Norm
+from calque.train.captured import CapturedGradients, updater_of
 from calque.train.loop import FinishedTraining
 from calque.train.optimise import Updater
+from calque.train.update import update
 from calque.workflow.steps import run_training
 
 pytestmark = pytest.mark.gpu
@@ -137,18 +143,66 @@ def test_weights_become_what_they_become_on_a_processor(optimiser: str, precisio
         assert (found[name].cpu() - expected[name]).norm() <= near * moved.norm() + 1e-6, name
 
 
-def test_bfloat16_trains(tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_gradients_by_graphs_are_those_layer_by_layer_to_the_bit(name: str, precision: str) -> None:
+    torch.manual_seed(1)
+    text = (
+        TEXTS[name]
+        .replace("encoder = ", "encoder = dropout(0.3) -> ")
+        .replace("decoder = ", "decoder = dropout(0.3) -> ")
+    )
+    first = calque.build(text, 100, 100).cuda().train()
+    settings = TrainSettings(precision=precision)
+    second = copy.deepcopy(first)
+    updaters = [updater_of(model, settings, precision) for model in (first, second)]
+    graphs, layers = (updater.graphs for updater in updaters)
+    assert isinstance(graphs, CapturedGradients)
+    assert isinstance(layers, CapturedGradients)
+    layers.refused = "to compare"
+    drawn = torch.Generator().manual_seed(2)
+    pairs = Pairs.of(
+        *([torch.randint(4, 100, (9 - k % 3,), generator=drawn).tolist() for k in range(60)] for _ in range(2))
+    )
+    for number in range(6):
+        batch = collate(pairs, np.arange(number, number + 17 + number % 2), True)
+        losses = [
+            update(model, updater, [batch], settings, 0.01, seeds=[number]).loss
+            for model, updater in zip((first, second), updaters, strict=True)
+        ]
+        assert torch.equal(*losses)
+        for (path, weight), other in zip(first.named_parameters(), second.parameters(), strict=True):
+            assert torch.equal(weight, other), (number, path)
+    assert not graphs.refused
+    assert any(graphs._graphs.values())
+
+
+def experiment(folder: Path, updates: int, **train: Any) -> Experiment:
+    """Of sixty pairs of two words."""
     lines = "".join(f"{'ab'[k % 2]} {'cd'[k % 3 % 2]}\n" for k in range(60))
     for side in ("src", "tgt"):
-        (tmp_path / side).write_text(lines)
-    files = (str(tmp_path / "src"), str(tmp_path / "tgt"))
-    experiment = Experiment(
+        (folder / side).write_text(lines)
+    files = (str(folder / "src"), str(folder / "tgt"))
+    return Experiment(
         data=DataSettings(train=files, valid=files, subwords="words"),
         model=ModelSettings(text=TEXTS["transformer"]),
-        train=TrainSettings(
-            precision="bfloat16", device="cuda", max_updates=60, warmup_updates=10, validate_every_updates=60
-        ),
+        train=TrainSettings(precision="bfloat16", device="cuda", max_updates=updates, warmup_updates=10, **train),
     )
-    result = run_training(experiment, tmp_path / "run")
+
+
+def test_a_training_that_was_interrupted_becomes_the_same_model(tmp_path: Path) -> None:
+    # Shapes come anew after the interruption, so that layers run one by one where a graph was replayed.
+    for name, parts in (("whole", [40]), ("parts", [15, 40])):
+        for updates in parts:
+            run_training(
+                experiment(tmp_path, updates, batch_tokens=40, validate_every_updates=5, schedule="constant"),
+                tmp_path / name,
+            )
+    weights = [calque.load(tmp_path / name).model.state_dict() for name in ("whole", "parts")]
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+def test_bfloat16_trains(tmp_path: Path) -> None:
+    result = run_training(experiment(tmp_path, 60, validate_every_updates=60), tmp_path / "run")
     assert isinstance(result, FinishedTraining)
     assert result.perplexity < 2

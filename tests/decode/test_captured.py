@@ -11,10 +11,11 @@ from test_search import LENGTHS, LIMITS, PREFIXES, agree
 from calque.decode import captured, captured_steps
 from calque.decode.captured import Captured
 from calque.decode.captured_steps import CapturedSteps, Progress
-from calque.decode.graph import NotCapturable, overwrite
+from calque.decode.graph import overwrite
 from calque.decode.scorer import Models, SourceBatch
 from calque.decode.search import Hypotheses, Sampling, SearchSettings, search, search_with
 from calque.model import Model
+from calque.native.graphs import NotCapturable
 
 TIMES = 3
 """The steps are captured at first, what precedes them when the shape comes again, and then both are replayed."""

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from calque.bench.clock import best, digits, waiter
-from calque.decode.graph import captured
 from calque.ground.table import aligned
+from calque.native.graphs import captured
 from calque.native.kernels import kernels
 from calque.native.program import Arena, Bound, Frame, Program
 

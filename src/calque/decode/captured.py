@@ -27,11 +27,12 @@ from calque.decode.captured_steps import (
     with_room,
 )
 from calque.decode.chosen import ChosenWords
-from calque.decode.graph import NotCapturable, form
+from calque.decode.graph import form
 from calque.decode.rule import SearchRule, SearchSettings
 from calque.decode.scorer import Scorer
 from calque.layers.state import State, numbers_of, tensors_of
 from calque.model import Sources
+from calque.native.graphs import NotCapturable
 
 KEPT, SEEN = 16, 256
 """Shapes whose graphs are kept, with their tensors, and shapes that are known to have come; those that came last."""

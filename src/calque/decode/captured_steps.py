@@ -12,11 +12,12 @@ from torch import Tensor
 from calque.decode.ahead import Ahead
 from calque.decode.begin import read_prefixes, rule_of, spread_hypotheses
 from calque.decode.chosen import rows_of
-from calque.decode.graph import Counts, NotCapturable, captured, overwrite
+from calque.decode.graph import Counts, overwrite
 from calque.decode.rule import SearchRule, SearchSettings, SearchStart
 from calque.decode.scorer import Scorer
 from calque.layers.history import History
 from calque.layers.state import State, mapped, size, tensors_of
+from calque.native.graphs import NotCapturable, captured
 
 ROOM = 32
 """What the number of positions is a multiple of, and the least that a graph is captured for."""

@@ -10,6 +10,7 @@ from calque.data.corpus import Pairs
 from calque.experiment import Experiment
 from calque.model import Model
 from calque.train.call import TrainingTask, shape_of
+from calque.train.captured import updater_of
 from calque.train.optimise import Updater
 from calque.train.precision import pick_device, processor
 from calque.train.ranks import Ranks
@@ -51,7 +52,7 @@ def _model(task: TrainingTask) -> tuple[Model, Updater]:
     model = Model(task.checked, shape_of(task.experiment, task.prepared), task.registry).to(
         pick_device(settings.device)
     )
-    return model, Updater(model, settings, settings.precision)
+    return model, updater_of(model, settings, settings.precision)
 
 
 def _carry_out(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -92,6 +92,7 @@ def output_loss(
     target: Int[Tensor, " N"],
     smoothing: float,
     chunk_bytes: int | None = None,
+    counted: Bool[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The summed smoothed loss of the logits z W^T + b to train on, and the summed negative log-likelihood to report.
 
@@ -99,10 +100,11 @@ def output_loss(
     section 4.1, whose code also excludes the reference).
 
     The gradients are made together with the loss, a few rows at a time: with q the smoothed distribution and p the
-    model's, dL/dlogits = p - q. The likelihood has no gradient. Log-probabilities and sums are float32 at least.
+    model's, dL/dlogits = p - q. The likelihood has no gradient. Rows that are not `counted` add nothing, as if they were not there.
+    Log-probabilities and sums are float32 at least.
     """
     plan = chunk_bytes or CHUNK_BYTES[z.device.type], torch.is_grad_enabled(), in_blocks(z)
-    made = _OutputLoss.apply(z, weight, bias, target, smoothing, *plan)  # type: ignore[no-untyped-call]  # torch's own
+    made = _OutputLoss.apply(z, weight, bias, target, counted, smoothing, *plan)  # type: ignore[no-untyped-call]  # torch's own
     return cast("tuple[Tensor, Tensor]", made)
 
 
@@ -130,8 +132,9 @@ class _KernelSums(_Sums):
         super().__init__(z, None if bias is None else bias.float(), *plan)
         self._kernels = kernels
 
-    def add(self, product: Tensor, target: Tensor) -> None:
+    def add(self, product: Tensor, target: Tensor, counted: Tensor | None) -> None:
         """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
+        assert counted is None
         d_bias = self.d_bias if self.needs else None
         nll, total = self._kernels.loss(product, target, self.bias, self.smoothing, d_bias, self.needs)
         self.nll += nll
@@ -147,38 +150,45 @@ class _TiledSums(_Sums):
         super().__init__(z, bias, smoothing, size, needs)
         self._logits, self._p = (z.new_empty(tile, size, dtype=accumulated(z.dtype)) for _ in range(2))
 
-    def add(self, product: Tensor, target: Tensor) -> None:
+    def add(self, product: Tensor, target: Tensor, counted: Tensor | None) -> None:
         """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
         tile = len(self._logits)
         for k in range(0, len(product), tile):
-            self._add(product[k : k + tile], target[k : k + tile, None])
+            rows = slice(k, k + tile)
+            self._add(product[rows], target[rows, None], None if counted is None else counted[rows])
 
-    def _add(self, product: Tensor, target: Tensor) -> None:
+    def _add(self, product: Tensor, target: Tensor, counted: Tensor | None) -> None:
         logits, p = self._logits[: len(product)].copy_(product), self._p[: len(product)]
         if self.bias is not None:
             logits += self.bias
         torch.softmax(logits, 1, out=p)
         # The largest probability is at least 1 / V, so its logarithm is exact: log sum exp = max - log p_max.
         log_norm = logits.amax(1) - p.amax(1).log()
-        self.nll += (log_norm - logits.gather(1, target)[:, 0]).sum()
+        self.nll += _sum(log_norm - logits.gather(1, target)[:, 0], counted)
         if self.share:
-            self.total += (self.size * log_norm - logits.sum(1)).sum()
+            self.total += _sum(self.size * log_norm - logits.sum(1), counted)
         if not self.needs:
             return
         if self.share:
             p -= self.share
         p.scatter_add_(1, target, p.new_full((1, 1), self.smoothing + self.share - 1).expand_as(target))
+        if counted is not None:
+            p *= counted[:, None]
         if self.d_bias is not None:
             self.d_bias += p.sum(0)
         product.copy_(p)
 
 
+def _sum(values: Tensor, counted: Tensor | None) -> Tensor:
+    return (values if counted is None else values * counted).sum()
+
+
 def _sums(
-    z: Tensor, bias: Tensor | None, smoothing: float, size: int, rows: int, needs: bool
+    z: Tensor, bias: Tensor | None, smoothing: float, size: int, rows: int, needs: bool, every: bool
 ) -> _KernelSums | _TiledSums:
-    """Sums for blocks of so many rows of logits at most."""
+    """Sums for blocks of so many rows of logits at most, `every` one of which counts or not."""
     with torch.enable_grad():
-        kernels = training_kernels_for(z)
+        kernels = training_kernels_for(z) if every else None
     if kernels is not None:
         return _KernelSums(kernels, z, bias, smoothing, size, needs)
     wide = accumulated(z.dtype)
@@ -238,6 +248,7 @@ class _OutputLoss(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         target: Tensor,
+        counted: Tensor | None,
         smoothing: float,
         chunk_bytes: int,
         needs: bool,
@@ -247,15 +258,16 @@ class _OutputLoss(torch.autograd.Function):
         if blocks:
             z = F.pad(z, (0, 0, 0, -count % GRAIN))
         rows = BLOCK if blocks else max(1, chunk_bytes // (z.element_size() * size))
-        sums, layer = _sums(z, bias, smoothing, size, rows, needs), _layer(weight, z, blocks)
+        sums, layer = _sums(z, bias, smoothing, size, rows, needs, counted is None), _layer(weight, z, blocks)
         products = z.new_empty(min(rows, len(z)), layer.words)
         d_z = torch.empty_like(z) if needs else None
         d_weight = None if len(z) else torch.zeros_like(weight)
         for start in range(0, len(z), rows):
             part, words = z[start : start + rows], target[start : start + rows]
+            real = None if counted is None else counted[start : start + rows]
             product = products[: len(part)]
             layer.logits(part, product)
-            sums.add(product[: len(words), :size], words)
+            sums.add(product[: len(words), :size], words, real)
             if d_z is None:
                 continue
             product[len(words) :] = 0
@@ -281,5 +293,5 @@ class _OutputLoss(torch.autograd.Function):
             d_z,
             d_weight.to(weight_type),
             None if d_bias is None else d_bias.to(bias_type),
-            *[None] * 5,
+            *[None] * 6,
         )

@@ -1,19 +1,24 @@
 """One update: gradients of several batches summed, scaled, clipped, and applied to float32 weights."""
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
 from calque.experiment import TrainSettings
-from calque.layers.projections import Embedding
 from calque.native.training import TrainingKernels, training_kernels
 from calque.native.training_calls import Adam, Muon
+from calque.train.kinds import add_rows, embeddings_of, filter_factors, matrices_of, tables_that_hand_over_rows
 from calque.train.muon import MOMENTUM, NEWTON_SCHULZ, NEWTON_SCHULZ_STEPS, muon, muon_rate, muon_together
 from calque.train.ranks import Ranks
 from calque.train.together import norm_together, of_one_shape, widened
+
+if TYPE_CHECKING:
+    from calque.data.batches import Batch
+    from calque.train.loss import Part
 
 PIECE = 1 << 17
 """Weights that are updated at a time: few enough for a processor's cache to hold them until they are rounded."""
@@ -42,8 +47,10 @@ class Updater:
         self.working: dict[str, nn.Parameter] = dict(model.named_parameters())
         self.settings = settings
         self.skipped = 0
-        self._factors = _factors(model) if settings.scale_filters else {}
-        tables = () if settings.clip_counts_embeddings else _embeddings(model)
+        self.graphs: Callable[[Batch, int | None], Part] | None = None
+        """Makes loss and gradients of a batch at once, on an accelerator; see `calque.train.captured`."""
+        self._factors = filter_factors(model) if settings.scale_filters else {}
+        tables = () if settings.clip_counts_embeddings else embeddings_of(model)
         self._counted = [name for name, p in self.working.items() if all(p is not table for table in tables)]
         self._mixed = precision == "bfloat16"
         if self._mixed:
@@ -54,21 +61,27 @@ class Updater:
             self.masters = self.working
         self._kernels = training_kernels() if all(map(_plain, self.masters.values())) else None
         self._together = all(m.device.type != "cpu" for m in self.masters.values())
-        self._matrices = _matrices(model) if settings.optimiser == "muon" else frozenset()
+        self._matrices = matrices_of(model) if settings.optimiser == "muon" else frozenset()
         self._buffer = torch.empty(PIECE)
         self._moments: dict[str, dict[str, Tensor]] = {}
         self._summed: dict[str, Tensor] = {}
-        self._tables = _tables_that_hand_over_rows(model)
+        self._tables = tables_that_hand_over_rows(model)
 
     def backward(self, loss: Tensor) -> None:
         """Adds the gradients of a summed loss to those of the update under way."""
+        with self.adding():
+            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """The gradients that parameters get inside are added to those of the update under way."""
         earlier = self._gradients()
         if earlier:
             self._summed = {name: g.to(self.masters[name].dtype) for name, g in earlier.items()}
             self._drop()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        yield
         for module in self._tables:
-            self._add_rows(module)
+            add_rows(module)
         for name, total in self._summed.items():
             if (g := self.working[name].grad) is not None:
                 total.add_(g)
@@ -144,16 +157,6 @@ class Updater:
             if key != "weight" and name in self.masters:
                 moments = self._moments.setdefault(name, {})
                 moments[key] = value.to(self.masters[name].device, copy=True)
-
-    @staticmethod
-    def _add_rows(table: Embedding) -> None:
-        """Adds the gradients of a table's rows to that of the table."""
-        weight, rows = table.weight, table.rows or []
-        if rows and weight.grad is None:
-            weight.grad = torch.zeros_like(weight)
-        for numbers, each in rows:
-            weight.grad.index_add_(0, numbers, each)  # type: ignore[union-attr]  # it has one by now
-        rows.clear()
 
     def _gradients(self) -> dict[str, Tensor]:
         """The gradients so far, in the order of the parameters."""
@@ -311,33 +314,6 @@ def _pieces(tensors: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
         yield tuple(tensors)
         return
     yield from zip(*(torch.split(tensor.view(-1), PIECE) for tensor in tensors), strict=True)
-
-
-def _tables_that_hand_over_rows(model: nn.Module) -> list[Embedding]:
-    """The tables on a processor, which do so from now on."""
-    tables = [m for m in model.modules() if isinstance(m, Embedding) and m.weight.device.type == "cpu"]
-    for table in tables:
-        table.rows = []
-    return tables
-
-
-def _factors(model: nn.Module) -> dict[str, float]:
-    """By what the gradients of each filter and its bias are multiplied."""
-    filters = {n: m for n, m in model.named_modules() if isinstance(m, nn.Conv1d)}
-    return {f"{n}.{name}": m.in_channels**-0.5 for n, m in filters.items() for name, _ in m.named_parameters()}
-
-
-def _matrices(model: nn.Module) -> frozenset[str]:
-    """The paths of the matrices and filters of linear maps, without the output layer and tables that it may share."""
-    output = getattr(model, "output", None)
-    apart = {id(table) for table in (*_embeddings(model), getattr(output, "weight", None))}
-    linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear | nn.Conv1d)} - apart
-    return frozenset(name for name, p in model.named_parameters() if id(p) in linear)
-
-
-def _embeddings(model: nn.Module) -> tuple[Tensor, ...]:
-    """Every table, also where it is the output layer too."""
-    return tuple(m.weight for m in model.modules() if isinstance(m, nn.Embedding))
 
 
 def squares_decay(settings: TrainSettings) -> float:

@@ -14,6 +14,7 @@ from calque.data.batches import Batch
 from calque.experiment import TrainSettings
 from calque.layers.contract import Registry
 from calque.model import Model, Shape
+from calque.train.captured import updater_of
 from calque.train.initialise import initialise
 from calque.train.optimise import Updater
 from calque.train.precision import pick_device, probe_precision, processor
@@ -116,7 +117,7 @@ def fresh(
     torch.manual_seed(settings.seed)
     model = Model(checked, shape, registry).to(device)
     initialise(model, "glorot", 0.0, settings.seed)
-    updater = Updater(model, settings, precision)
+    updater = updater_of(model, settings, precision)
     torch.manual_seed(settings.seed)
     return updater, model
 

@@ -10,8 +10,8 @@ from calque.experiment import TrainSettings
 from calque.ground.diagnostics import Place
 from calque.model import Model
 from calque.run.model_file import load_weights, weights_of
+from calque.train.captured import updater_of
 from calque.train.checkpoint import Checkpoints
-from calque.train.optimise import Updater
 from calque.train.standing import TrainingPosition, random_states, restore_random_states
 
 
@@ -31,7 +31,7 @@ class TrainingState:
     ):
         self.model, self.checkpoints, self.identity, self.parent = model, checkpoints, identity, parent
         self.precision = settings.precision
-        self.updater = Updater(model, settings, settings.precision)
+        self.updater = updater_of(model, settings, settings.precision)
         self.standing = TrainingPosition()
         torch.manual_seed(settings.seed)
 

@@ -67,6 +67,15 @@ class _Gradient:
         """Back-propagates the loss of a part."""
         self.mark("loss")
         self.updater.backward(part.loss)
+        self._sum(part)
+
+    def add_at_once(self, batch: Batch, seed: int | None, graphs: Callable[[Batch, int | None], Part]) -> None:
+        """Loss and gradients of a batch by a graph, which has one phase."""
+        with self.updater.adding():
+            part = graphs(batch, seed)
+        self._sum(part)
+
+    def _sum(self, part: Part) -> None:
         self.mark("backward")
         self.loss, self.nll = self.loss + part.loss.detach(), self.nll + part.nll
         self.tokens += part.tokens
@@ -131,10 +140,13 @@ def update(
         for batch, seed in zip(batches, repeat(None) if seeds is None else seeds, strict=False):
             mark("data")
             ranks.progress()
-            if seed is not None:
-                torch.manual_seed(seed)
-            rest = parts(model, batch, settings.label_smoothing, settings.bptt_words, mark)
-            gradient.add(next(rest))
+            if updater.graphs is not None:
+                gradient.add_at_once(batch, seed, updater.graphs)
+            else:
+                if seed is not None:
+                    torch.manual_seed(seed)
+                rest = parts(model, batch, settings.label_smoothing, settings.bptt_words, mark)
+                gradient.add(next(rest))
             gradient.count(batch)
     mark("data")
     gradient.sum(ranks, model.device)

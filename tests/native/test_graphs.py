@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from calque.decode import graph
-from calque.decode.graph import NotCapturable, captured
+from calque.native import graphs as graph
+from calque.native.graphs import NotCapturable, captured
 
 DEVICE = torch.device("cuda:0")
 CALLS: list[Any] = []
