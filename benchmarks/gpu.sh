@@ -51,6 +51,8 @@ for tokens in $(amount 128 "3072 16384"); do
         --updates "$(amount 1 20)" --rounds "$(amount 1 2)" --families transformer $(amount "" "aan rnmt-feed") \
         --precisions bfloat16 $(record "training-ratio-$device-$tokens")
 done
+once updates "$python" benchmarks/accelerator_training.py --like "${text[@]}" --device "$device" --updates "$(amount 1 30)" \
+    $(amount "--families ssru --batch-tokens 64 --optimisers muon" "") $(record "accelerator-training-$device")
 model=$(amount modern/bergamot-tiny domhan2018/transformer)
 once decode "$python" -m calque bench decode "$model" --device "$device" --precision bfloat16 --batch "$(amount 2 128)" \
     --beam "$(amount 1 1,4,5)" --length "$(amount 3 25)" --sentences "$(amount 4 512)" --repeats "$(amount 1 5)" \

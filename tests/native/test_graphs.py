@@ -70,6 +70,19 @@ def test_graphs_share_the_memory_of_the_first_one_and_keep_what_they_read() -> N
     assert {read.data_ptr() for read in replay._reads} == {x.data_ptr(), weight.data_ptr()}
 
 
+def test_a_graph_does_not_keep_what_it_makes() -> None:
+    x, weight = torch.ones(3), torch.ones(3, requires_grad=True)
+
+    def step() -> None:
+        y = (weight * x).exp()
+        torch.autograd.backward((y * y).sum() + y[0])
+        x.copy_(weight.grad)  # type: ignore[arg-type]  # there is one
+        weight.grad = None
+
+    replay = captured(step, DEVICE)
+    assert sorted(read.data_ptr() for read in replay._reads) == sorted([x.data_ptr(), weight.data_ptr()])
+
+
 def _adds(x: torch.Tensor, weight: torch.Tensor) -> Any:
     def step() -> None:
         x.add_(weight)

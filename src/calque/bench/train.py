@@ -184,7 +184,7 @@ def _limit(
     some = sorted({round(k * (plan.updates - 1) / max(1, COUNTED - 1)) for k in range(COUNTED)})
     work = CountedWork(0, Counter())
     with processor(settings.threads):
-        updater, model = fresh(checked, shape, settings, None, device, ours[0].precision)
+        updater, model = fresh(checked, shape, settings, None, device, ours[0].precision, graphs=False)
         for number in some:
             group = groups[(plan.warm_up + number) % len(groups)]
             each = work_of(functools.partial(update, model, updater, group, settings, settings.lr))

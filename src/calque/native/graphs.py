@@ -120,7 +120,8 @@ class _Reads(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         kwargs = kwargs or {}
         made = func(*args, **kwargs)
         for x in tree_leaves((args, kwargs)):
-            if isinstance(x, Tensor) and self._made.setdefault(storage(x), x) is x:
+            if isinstance(x, Tensor) and storage(x) not in self._made:
+                self._made[storage(x)] = x
                 self.kept.append(x.detach())  # a parameter may be given other numbers
         for x in tree_leaves(made):
             if isinstance(x, Tensor):

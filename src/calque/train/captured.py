@@ -183,9 +183,9 @@ class _Graph(NamedTuple):
         self.run()
 
 
-def updater_of(model: Model, settings: TrainSettings, precision: str) -> Updater:
-    """The optimiser of a model, on an accelerator with graphs; truncated back-propagation has none."""
+def updater_of(model: Model, settings: TrainSettings, precision: str, graphs: bool = True) -> Updater:
+    """The optimiser of a model, on an accelerator with `graphs`; truncated back-propagation has none."""
     updater = Updater(model, settings, precision)
-    if model.device.type != "cpu" and not settings.bptt_words:
+    if graphs and model.device.type != "cpu" and not settings.bptt_words:
         updater.graphs = CapturedGradients(model, settings)
     return updater

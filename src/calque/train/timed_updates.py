@@ -52,16 +52,18 @@ def measure(
     updates: int,
     warm_up: int,
     registry: Registry | None = None,
+    graphs: bool = True,
 ) -> TrainingSpeed:
     """Trains a fresh model for `warm_up + updates` updates, taking `batches` in turn, `settings.accumulate` at a time.
 
     The updates are those of a training, with its seed, rate, precision and threads. Seconds by phase are `data` (moving the given
-    batches to the device), `forward`, `loss` (output layer, with its gradient), `backward`, `optimiser`, `other`.
+    batches to the device), `forward`, `loss` (output layer, with its gradient), `backward`, `optimiser`, `other`. On an accelerator
+    the three in the middle are one graph, counted as `backward`, unless `graphs` is false.
     """
     with processor(settings.threads):
         device = pick_device(settings.device)
         precision = probe_precision(device) if settings.precision == "auto" else settings.precision
-        updater, model = fresh(checked, shape, settings, registry, device, precision)
+        updater, model = fresh(checked, shape, settings, registry, device, precision, graphs)
         groups = [batches[i : i + settings.accumulate] for i in range(0, len(batches), settings.accumulate)]
         taken = [groups[number % len(groups)] for number in range(warm_up + updates)]
         seconds: list[float] = []
@@ -112,12 +114,13 @@ def fresh(
     registry: Registry | None,
     device: torch.device,
     precision: str,
+    graphs: bool = True,
 ) -> tuple[Updater, Model]:
     """A model with the first weights of a training, and its optimiser."""
     torch.manual_seed(settings.seed)
     model = Model(checked, shape, registry).to(device)
     initialise(model, "glorot", 0.0, settings.seed)
-    updater = updater_of(model, settings, precision)
+    updater = updater_of(model, settings, precision, graphs)
     torch.manual_seed(settings.seed)
     return updater, model
 

@@ -69,19 +69,27 @@ class _Gradient:
         self.updater.backward(part.loss)
         self._sum(part)
 
-    def add_at_once(self, batch: Batch, seed: int | None, graphs: Callable[[Batch, int | None], Part]) -> None:
-        """Loss and gradients of a batch by a graph, which has one phase."""
-        with self.updater.adding():
-            part = graphs(batch, seed)
-        self._sum(part)
+    def begin(self, model: Model, batch: Batch, seed: int | None) -> Iterator[Part]:
+        """Adds the gradient of a batch, or of its first part; returns the other ones. A graph has one phase, `backward`."""
+        rest: Iterator[Part] = iter(())
+        if (graphs := self.updater.graphs) is not None:
+            with self.updater.adding():
+                part = graphs(batch, seed)
+            self._sum(part)
+        else:
+            if seed is not None:
+                torch.manual_seed(seed)
+            rest = parts(model, batch, self.settings.label_smoothing, self.settings.bptt_words, self.mark)
+            self.add(next(rest))
+        self._count(batch)
+        return rest
 
     def _sum(self, part: Part) -> None:
         self.mark("backward")
         self.loss, self.nll = self.loss + part.loss.detach(), self.nll + part.nll
         self.tokens += part.tokens
 
-    def count(self, batch: Batch) -> None:
-        """Counts a batch whose first part has been added."""
+    def _count(self, batch: Batch) -> None:
         self.sentences += len(batch.index)
         self.source, self.target = self.source + batch.source_tokens, self.target + batch.target_tokens
 
@@ -140,14 +148,7 @@ def update(
         for batch, seed in zip(batches, repeat(None) if seeds is None else seeds, strict=False):
             mark("data")
             ranks.progress()
-            if updater.graphs is not None:
-                gradient.add_at_once(batch, seed, updater.graphs)
-            else:
-                if seed is not None:
-                    torch.manual_seed(seed)
-                rest = parts(model, batch, settings.label_smoothing, settings.bptt_words, mark)
-                gradient.add(next(rest))
-            gradient.count(batch)
+            rest = gradient.begin(model, batch, seed)
     mark("data")
     gradient.sum(ranks, model.device)
     norm = gradient.apply(lr)
