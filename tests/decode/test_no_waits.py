@@ -3,12 +3,10 @@
 The accelerator here is an imagined one: its tensors have shapes and no numbers, so that asking for one is an error.
 """
 
-import contextlib
 import re
 
 import pytest
 import torch
-from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from calque import zoo
@@ -21,35 +19,13 @@ from calque.ground.diagnostics import Text
 from calque.layers.contract import Layer
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
+from imagined import accelerator, moved
 from parts import some
-
-backends = pytest.importorskip("torch.utils.backend_registration")
-if not hasattr(backends, "_setup_privateuseone_for_python_backend"):
-    pytest.skip("this torch has no devices written in Python", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
 def device() -> str:
-    """The imagined accelerator."""
-    with contextlib.suppress(RuntimeError):  # it is there already
-        backends._setup_privateuseone_for_python_backend("imagined")
-    return "imagined"
-
-
-def moved(model: nn.Module, mode: FakeTensorMode, device: str) -> None:
-    """Moves a model there; tables that a layer makes stay where they are until it moves them."""
-    for part in model.modules():
-        for name, x in [*part._parameters.items(), *part._buffers.items()]:
-            if x is not None:
-                setattr(part, name, None)
-                there = torch.empty(x.shape, dtype=x.dtype, device=device)
-                if name in part._parameters:
-                    part._parameters[name] = nn.Parameter(there, requires_grad=False)
-                else:
-                    part._buffers[name] = there
-        for name, x in list(vars(part).items()):
-            if isinstance(x, Tensor):
-                setattr(part, name, mode.from_tensor(x))
+    return accelerator()
 
 
 def decodes(name: str, precision: torch.dtype, settings: SearchSettings, device: str) -> None:

@@ -147,15 +147,19 @@ class CapturedGradients:
                 torch.manual_seed(seed)
             self._make(given.to(self._model.device))
 
-    def _make(self, given: PaddedBatch) -> None:
-        """Makes loss and gradients, and leaves them in their places. The parameters have no gradients then."""
-        for parameter in self._parameters.values():
-            parameter.grad = None
+    def loss(self, given: PaddedBatch) -> tuple[Tensor, Tensor]:
+        """The loss to back-propagate and the negative log-likelihood. Asks the device for no number, where no layer does."""
         model = self._model
         sources = model.encode(given.source, given.source_mask)
         z = model.decode(given.target_in, sources, given.target_mask).flatten(0, 1)
         target, counted = given.target_out.flatten(), given.counted.flatten()
-        loss, nll = output_loss(z, model.output.weight, model.output.bias, target, self._smoothing, counted=counted)
+        return output_loss(z, model.output.weight, model.output.bias, target, self._smoothing, counted=counted)
+
+    def _make(self, given: PaddedBatch) -> None:
+        """Makes loss and gradients, and leaves them in their places. The parameters have no gradients then."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        loss, nll = self.loss(given)
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         made = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
         self._used = tuple(made)

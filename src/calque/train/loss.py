@@ -16,8 +16,9 @@ from calque.layers.stepping import cut
 from calque.model import Model
 from calque.native.training import DEEP, TrainingKernels, training_kernels_for
 
-CHUNK_BYTES = {"cpu": 16 << 20, "cuda": 64 << 20}
-"""Logits that live at once, in the type of the model. Larger blocks are fresh memory from the system each time."""
+CHUNK_BYTES, CHUNK_BYTES_THERE = 16 << 20, 64 << 20
+"""Logits that live at once, in the type of the model, on a processor and on any other device. Larger blocks are fresh memory from
+the system each time."""
 TILE_BYTES = {"cpu": 1 << 20}
 """Of these, the float32 ones that a softmax is made of at once, by device: few enough for a processor's cache."""
 
@@ -103,7 +104,8 @@ def output_loss(
     model's, dL/dlogits = p - q. The likelihood has no gradient. Rows that are not `counted` add nothing, as if they were not there.
     Log-probabilities and sums are float32 at least.
     """
-    plan = chunk_bytes or CHUNK_BYTES[z.device.type], torch.is_grad_enabled(), in_blocks(z)
+    chunk_bytes = chunk_bytes or (CHUNK_BYTES if z.device.type == "cpu" else CHUNK_BYTES_THERE)
+    plan = chunk_bytes, torch.is_grad_enabled(), in_blocks(z)
     made = _OutputLoss.apply(z, weight, bias, target, counted, smoothing, *plan)  # type: ignore[no-untyped-call]  # torch's own
     return cast("tuple[Tensor, Tensor]", made)
 
