@@ -184,7 +184,7 @@ def test_the_optimiser_is_one_that_is_fast_here(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("calque.train.muon.has_kernel", lambda: kernels)
     proposal = new_experiment(tmp_path / "new", write(tmp_path, sentences(300)), (), measured=False)
     train = proposal.experiment.train
-    expected = ("muon", 0.004, 2048) if kernels else ("adam", 0.002, 1024)
+    expected = ("muon", 0.004, 1024) if kernels else ("adam", 0.002, 1024)
     assert (train.optimiser, train.lr, train.batch_tokens) == expected
     assert any(f"by {expected[0].capitalize()}" in line for line in lines(proposal))
     for size in SIZES:
@@ -199,7 +199,7 @@ def test_self_attention_is_of_the_kind_that_is_asked_for(calque: Run, tmp_path: 
     done = calque("new", tmp_path / "new", "--train", *files, "--no-measure", *asked)
     kind = attention or "relative"
     assert proposed(done)["architecture"].startswith(f"Transformer, 2 + 2 blocks of width 256{ATTENTION[kind]}, ")
-    (size,) = [size for size in SIZES if (size.width, size.blocks) == (256, 2)]
+    size, *_ = (size for size in SIZES if (size.width, size.blocks) == (256, 2))
     written = (tmp_path / "new" / "model.adl").read_text()
     dropout = float(written.partition("\np = ")[2].split()[0])
     text = checked_of(replace(size, attention=kind), dropout).text

@@ -69,10 +69,11 @@ class Size:
 # numbers of tokens are estimates; in the time of 0.7 million tokens of the second the first learns far more (decision 57).
 # The narrow one is that of examples/multi30k-tiny.toml: of a small corpus many passes teach it more than they teach a wider
 # one (docs/decisions/0050-recipes-of-other-families.md). Muon and relative positions teach more in as much time as Adam and
-# plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md).
+# plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md). Few pairs want small batches (multi30k-ende-5000-pairs-*).
 SIZES = (
     Size(128, 2, 0, 0, 0.004, optimiser="muon", adam=0.003, attention="relative"),
-    Size(256, 2, 0, 2e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
+    Size(256, 2, 0, 2e6, 0.004, 10_000, optimiser="muon", adam=0.002, attention="relative"),
+    Size(256, 2, 10_000, 2e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
     Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
     Size(
         *(128, 4, 20_000, 0, 0.005, 50_000, 50, 256, 4096),
@@ -145,7 +146,7 @@ class Choice:
     @property
     def dropout(self) -> float:
         """More dropout for more passes over the corpus."""
-        return 0.1 if self.passes <= 10 else 0.2 if self.passes <= 30 else 0.3
+        return 0.1 if self.passes <= 10 else 0.2 if self.passes < 30 else 0.3
 
 
 def vocabulary(pairs: int) -> int:
