@@ -25,6 +25,7 @@ KEPT, SEEN = 256, 4096
 """Shapes whose graphs are kept, and shapes that are known to have come; those that came last."""
 LOSS, NLL = "the loss", "the negative log-likelihood"
 """No paths of weights."""
+FULL = "the device has not enough memory for graphs"
 
 
 class PaddedBatch(NamedTuple):
@@ -80,9 +81,8 @@ class CapturedGradients:
         self._model, self._smoothing, self._summed = model, settings.label_smoothing, settings.accumulate > 1
         self._parameters = dict(model.named_parameters())
         self._graphs: OrderedDict[tuple[int, int, int], _Graph | None] = OrderedDict()
-        self._left: dict[
-            str, Tensor
-        ] = {}  # gradients, and under LOSS and NLL the sums, in tensors that keep their places
+        # Gradients, and under LOSS and NLL the sums, in tensors that keep their places.
+        self._left: dict[str, Tensor] = {}
         self._used: tuple[str, ...] = ()
         self.refused = ""
 
@@ -107,29 +107,32 @@ class CapturedGradients:
         if self.refused:
             return None
         if (graph := self._graphs.get(given.shape)) is None:
-            known = given.shape in self._graphs
-            self._graphs[given.shape] = graph = self._captured(given) if known else None
-        if self.refused:
-            return None
+            graph = self._captured(given) if given.shape in self._graphs else None
+            if self.refused:
+                return None
+            self._graphs[given.shape] = graph
+            self._graphs.move_to_end(given.shape)
+            self._forget_old()
         self._graphs.move_to_end(given.shape)
+        return graph
+
+    def _forget_old(self) -> None:
         while len(self._graphs) > SEEN:
             self._graphs.popitem(last=False)
         kept = [shape for shape, each in self._graphs.items() if each is not None]
         for shape in kept[: max(0, len(kept) - KEPT)]:
             self._graphs[shape] = None
-        return graph
 
     def _captured(self, given: PaddedBatch) -> "_Graph | None":
         held = given.to(self._model.device)
         try:
-            replay = captured(lambda: self._make(held), self._model.device)
-        except NotCapturable as why:
-            self._refuse(str(why))
-            return None
+            return _Graph(held, captured(lambda: self._make(held), self._model.device), self._used)
+        except NotCapturable as fault:
+            why = str(fault)
         except torch.OutOfMemoryError:
-            self._refuse("the device has not enough memory for graphs")
-            return None
-        return _Graph(held, replay, self._used)
+            why = FULL
+        self._refuse(why)
+        return None
 
     def _refuse(self, why: str) -> None:
         self.refused = why
@@ -139,13 +142,15 @@ class CapturedGradients:
     def _eagerly(self, given: PaddedBatch, seed: int | None) -> None:
         try:
             self._make(given.to(self._model.device))
+            return
         except torch.OutOfMemoryError:
             if self.refused:
                 raise
-            self._refuse("the device has not enough memory for graphs")
-            if seed is not None:
-                torch.manual_seed(seed)
-            self._make(given.to(self._model.device))
+        # Here, where the fault no longer holds what was made.
+        self._refuse(FULL)
+        if seed is not None:
+            torch.manual_seed(seed)
+        self._make(given.to(self._model.device))
 
     def loss(self, given: PaddedBatch) -> tuple[Tensor, Tensor]:
         """The loss to back-propagate and the negative log-likelihood. Asks the device for no number, where no layer does."""
