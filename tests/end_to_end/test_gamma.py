@@ -63,7 +63,7 @@ def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tell=said.append,
     )
     assert isinstance(done, FinishedTraining)
-    assert any(line.endswith("gamma 2.0000") for line in said), said
+    assert any(line.endswith("gamma, is 2.0000") for line in said), said
     return folder
 
 

@@ -165,6 +165,9 @@ def test_other_settings_than_those_of_decode_are_an_error(calque: Run, runs: dic
         package.load(runs["one"], beam=0)
     with pytest.raises(ValueError, match="probs"):
         package.load(runs["one"], combine="sum")
+    for missing, code in ((runs["one"].with_name("none"), "X118"), ("domhan2018/transformer", "X115")):
+        with pytest.raises(CalqueError, match=code):
+            package.load([runs["one"], missing])
 
 
 def test_a_line_that_is_too_long_is_cut_with_a_warning(calque: Run, runs: dict[str, Path]) -> None:

@@ -97,7 +97,7 @@ def _replace(folder: Path, part: PartFolder) -> None:
 def _report_means(corpus: PreparedCorpus, tell: Tell) -> PreparedCorpus:
     """The corpus; reports its mean lengths: table 1 of You 2020, which their `hc_src_att` needs."""
     means = f"{corpus.source_mean:.1f} subwords a source, {corpus.target_mean:.1f} a target"
-    tell(f"train: {means}, gamma {corpus.gamma:.4f}")
+    tell(f"train: {means}; their ratio, gamma, is {corpus.gamma:.4f}")
     return corpus
 
 

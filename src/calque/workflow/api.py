@@ -34,6 +34,7 @@ from calque.model import Model, Shape
 from calque.run.folder import EXPERIMENT
 from calque.run.model_file import load_model
 from calque.workflow.plugins import registry_of_run
+from calque.workflow.run_folders import missing_run
 
 
 def check(text: str) -> CheckedDefinition:
@@ -193,9 +194,9 @@ def load(
     `calque.decode.scorer.Models`. `select` names a lexical table of words that can be chosen, see `calque.decode.select`;
     `dictionary` names one that replaces unknown words, see `calque.decode.unknown`, and makes `replace_unknown` true.
 
-    Raises `CalqueError` for a damaged folder, a wrong setting (X1), target vocabularies that differ (X415), an empty table
-    (D106) or a wrong line of one (D6), a selection that offers no word (X806), or unknown words that are to be replaced where
-    nothing aligns them (X8).
+    Raises `CalqueError` for no such folder (X118; X115 for the name of an architecture), a damaged one, a wrong setting (X1),
+    target vocabularies that differ (X415), an empty table (D106) or a wrong line of one (D6), a selection that offers no word
+    (X806), or unknown words that are to be replaced where nothing aligns them (X8).
     """
     if combine not in COMBINE:
         raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
@@ -204,6 +205,9 @@ def load(
     folders = [Path(f) for f in ([folder] if isinstance(folder, str | Path) else folder)]
     if not folders:
         raise ValueError("expected a run folder, found none")
+    for path in folders:
+        if not path.exists():
+            raise missing_run(path)
     entries = _decode_entries(overrides, decode)
     first, *others = [_load(path, entries) for path in folders]
     for path, other in zip(folders[1:], others, strict=True):
