@@ -196,7 +196,15 @@ def test_from_text_to_links_to_a_table_to_selected_words(calque: Run, copier: Pa
     assert ways["grow-diag"].count("\n") == 1500
     both = [tmp_path / "forward", tmp_path / "backward"]
     assert calque("symmetrise", *both, "--by", "grow-diag").out == ways["grow-diag"]
+    piped = ways["forward"].encode()
+    assert calque("symmetrise", "-", both[1], "--by", "grow-diag", stdin=piped).out == ways["grow-diag"]
+    assert "X117" in calque("symmetrise", "-", "-", stdin=piped).err
+    scored = calque("evaluate-alignment", "-", both[1], "--first", 0, stdin=piped)
+    assert scored.out == calque("evaluate-alignment", both[0], both[1], "--first", 0).out
+    assert scored.out.startswith("AER ")
     table = calque("lexicon", *train, tmp_path / "grow-diag", "--codecs", copier, "--minimum", 10)
+    piped = ways["grow-diag"].encode()
+    assert calque("lexicon", *train, "-", "--codecs", copier, "--minimum", 10, stdin=piped).out == table.out
     rows = [line.split("\t") for line in lines(table)]
     best = {s: t for s, t, p in rows if float(p) > 0.5}
     assert best == {w: w for w in [*"abcdefgh", "<unk>"]}

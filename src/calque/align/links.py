@@ -31,22 +31,26 @@ def written(links: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{s}-{t}" for s, t in sorted(links))
 
 
-def read_links(path: Path) -> list[Links]:
+Read = Callable[[Path], Iterable[str]]
+"""Gives the lines of a file."""
+
+
+def read_links(path: Path, read: Read = Lines) -> list[Links]:
     """Reads a Pharaoh file. Raises D101, D103 or D105 (unreadable), and D701 for fields that are no link, the first few."""
-    return [gold.sure for gold in _read(path, "-", 0)]
+    return [gold.sure for gold in _read(path, "-", 0, read)]
 
 
-def read_gold(path: Path, first: int = 1) -> list[Gold]:
+def read_gold(path: Path, first: int = 1, read: Read = Lines) -> list[Gold]:
     """Reads links by hand, `s-t` sure and `spt` possible; words are numbered from `first`.
 
     Raises D101, D103 or D105 (unreadable), D701 for fields that are no link and D702 for a word below `first`, the first few.
     """
-    return list(_read(path, "-p", first))
+    return list(_read(path, "-p", first, read))
 
 
-def _read(path: Path, kinds: str, first: int) -> Iterator[Gold]:
+def _read(path: Path, kinds: str, first: int, read: Read) -> Iterator[Gold]:
     faults: list[Diagnostic] = []
-    for number, line in enumerate(Lines(path), 1):
+    for number, line in enumerate(read(path), 1):
         links: dict[str, set[tuple[int, int]]] = {"-": set(), "p": set()}
         for field in line.split():
             match = _LINK.fullmatch(field)

@@ -122,10 +122,11 @@ def _by_text(tokens: _Sides, way: str) -> "list[Links]":
     "--by", type=click.Choice(WAYS[2:]), default=WAYS[-1], show_default=True, help="The rule of symmetrisation."
 )
 def symmetrise(forward: Path, backward: Path, by: str) -> None:
-    """Combine two files of links, both as source-target, into one alignment."""
+    """Combine two files of links, both as source-target, into one alignment; `-` is standard input."""
     from calque.align.links import SYMMETRISE, read_links, written
 
-    both = read_links(forward), read_links(backward)
+    with reading() as repairs:
+        both = [read_links(path, repairs.lines) for path in (forward, backward)]
     if len(both[0]) != len(both[1]):
         raise error("D704", Place(str(backward)), expected=len(both[0]), found=len(both[1]))
     for links in zip(*both, strict=True):
@@ -144,13 +145,14 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
     """Print p(target word | source word), counted over LINKS: the table of translate --select and --dictionary.
 
     For --select, --codecs names the run that translates (for `align` too, where text is split into subwords). For --dictionary,
-    it limits the table to words of the run's vocabularies.
+    it limits the table to words of the run's vocabularies. LINKS may be `-`, standard input.
     """
     from calque.align.lexical_table import count_links, rows
     from calque.align.links import check_inside, read_links
 
     tokens = _tokens(_lines(source, target), codecs)
-    alignment = read_links(links)
+    with reading() as repairs:
+        alignment = read_links(links, repairs.lines)
     check_inside(links, alignment, [(len(s), len(t)) for s, t in zip(*tokens, strict=True)])
     for row in rows(count_links(*tokens, alignment, minimum)):
         click.echo(row)
@@ -168,11 +170,15 @@ def lexicon(source: Path, target: Path, links: Path, codecs: Path | None, minimu
 )
 @click.option("--turned", is_flag=True, help="LINKS are target-source where GOLD is source-target.")
 def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> None:
-    """Print the alignment error rate of LINKS against links by hand: s-t sure, spt possible; with precision and recall."""
+    """Print the alignment error rate of LINKS against links by hand: s-t sure, spt possible; with precision and recall.
+
+    `-` is standard input.
+    """
     from calque.align.links import read_gold, read_links
     from calque.evaluate.aer import alignment_error_rate
 
-    alignment, by_hand = read_links(links), read_gold(gold, first)
+    with reading() as repairs:
+        alignment, by_hand = read_links(links, repairs.lines), read_gold(gold, first, repairs.lines)
     if len(alignment) != len(by_hand):
         where = Place(str(links), min(len(alignment), len(by_hand)) + 1)
         raise error("D704", where, expected=len(by_hand), found=len(alignment))
