@@ -18,6 +18,7 @@ from pathlib import Path
 from calque.bench.inputs import definition, words_file
 from calque.bench.train import batches, settings_for
 from calque.data.batches import Batch
+from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import conditions, publish
 from calque.model import Shape
 from calque.train.timed_updates import measure
@@ -53,22 +54,26 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--precision", default="bfloat16", choices=["bfloat16", "float32"])
     parser.add_argument("--batch-tokens", type=int, nargs="+", default=[2048, 16384])
-    parser.add_argument("--optimisers", nargs="+", default=["muon", "adam"])
+    parser.add_argument("--optimisers", nargs="+", default=["muon", "adam"], choices=["muon", "adam", "sgd"])
     parser.add_argument("--updates", type=int, default=30)
     parser.add_argument("--families", nargs="+", default=sorted(file.stem for file in FAMILIES.glob("*.adl")))
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     given = parser.parse_args()
-    source, target = (words_file(file, PAIRS, VOCABULARY) for file in given.like)
     found: dict[str, float] = {}
-    for tokens in given.batch_tokens:
-        data = batches(source, target, settings_for(given.precision, 1, tokens, given.device))[:BATCHES]
-        for family, optimiser in itertools.product(given.families, given.optimisers):
-            found |= figures(family, optimiser, tokens, data, given)
+    try:
+        source, target = (words_file(file, PAIRS, VOCABULARY) for file in given.like)
+        for tokens in given.batch_tokens:
+            data = batches(source, target, settings_for(given.precision, 1, tokens, given.device))[:BATCHES]
+            for family, optimiser in itertools.product(given.families, given.optimisers):
+                found |= figures(family, optimiser, tokens, data, given)
+    except CalqueError as fault:  # no such text, architecture or device
+        raise SystemExit(str(fault)) from None
     about = {"vocabulary": VOCABULARY, "batches": BATCHES, "updates": given.updates}
     where = {**conditions(given.precision), **about}
     if given.record:
         command = (
-            f"python benchmarks/accelerator_training.py --like train.en train.de --precision {given.precision} --batch-tokens "
+            f"python benchmarks/accelerator_training.py --like train.en train.de --device {given.device} "
+            f"--precision {given.precision} --batch-tokens "
             f"{' '.join(map(str, given.batch_tokens))} --optimisers {' '.join(given.optimisers)} --updates {given.updates} "
             f"--families {' '.join(given.families)}"
         )

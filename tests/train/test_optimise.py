@@ -394,3 +394,21 @@ def test_updates_together_start_few_kernels() -> None:
                 updater.step(0.01, 4)
         found.append(calls)
     assert found[0] == found[1]
+
+
+def test_muon_goes_on_from_the_means_of_adam() -> None:
+    model = make()
+    before = Updater(model, TrainSettings(optimiser="adam"), "float32")
+    before.backward(loss_of(model, 1))
+    before.step(0.01, 1)
+    for together in (False, True):
+        updater = Updater(make(), TrainSettings(optimiser="muon"), "float32")
+        updater.load(before.state())
+        updater._together = together
+        if together:
+            updater._kernels = None
+        loss = loss_of(model, 2)
+        for p, g in zip(updater.working.values(), torch.autograd.grad(loss, [*model.parameters()]), strict=True):
+            p.grad = g
+        assert math.isfinite(updater.step(0.01, 1))
+        assert "momentum_buffer/weight" in updater.state()

@@ -217,9 +217,10 @@ class Updater:
         return self._moments[name]
 
     def _momentum_of(self, name: str) -> Tensor:
-        if name not in self._moments:
-            self._moments[name] = {"momentum_buffer": torch.zeros_like(self.masters[name].detach())}
-        return self._moments[name]["momentum_buffer"]
+        moments = self._moments.setdefault(name, {})
+        if "momentum_buffer" not in moments:
+            moments["momentum_buffer"] = torch.zeros_like(self.masters[name].detach())
+        return moments["momentum_buffer"]
 
     def _muon(self, name: str, gradient: Tensor, lr: float, scale: float) -> None:
         master = self.masters[name].detach()
