@@ -27,6 +27,7 @@ from calque.experiment import (
     write,
 )
 from calque.experiment.keys import SECTIONS
+from calque.experiment.symbols import can_be_symbol
 from calque.experiment.training_text import TrainingText
 from calque.experiment.values import ELSEWHERE
 from calque.ground.diagnostics import CalqueError, Place, Span, apply_fix, codes, message, render
@@ -421,6 +422,9 @@ def value(described: "dataclasses.Field[Any]") -> st.SearchStrategy[Any]:
     return texts if described.type is str else st.lists(names, max_size=3).map(tuple)
 
 
+symbols = names.filter(can_be_symbol)
+
+
 @st.composite
 def experiments(draw: st.DrawFn) -> Experiment:
     made: dict[str, Any] = {}
@@ -431,7 +435,13 @@ def experiments(draw: st.DrawFn) -> Experiment:
     pair = st.tuples(paths, paths)
     weights = st.floats(0.001, 1e6) | st.integers(1, 9).map(float)
     table = st.builds(
-        TrainingText, paths, paths, weights, pair | st.just(()), names.filter(lambda s: "/" not in s) | st.just("")
+        TrainingText,
+        paths,
+        paths,
+        weights,
+        pair | st.just(()),
+        names.filter(lambda s: "/" not in s) | st.just(""),
+        symbols | st.just(""),
     )
     several = st.lists(table, min_size=1, max_size=3, unique_by=lambda text: text.own_name).map(tuple)
     made["data"] |= {"train": draw(pair | several), "valid": draw(pair), "test": draw(pair | st.just(()))}
@@ -451,6 +461,8 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["train"]["subword_sampling"] *= made["data"]["subwords"] not in ("codes", "words")
     made["train"] |= {"accumulate": 1} if draw(st.booleans()) else {"bptt_words": 0}
     made["train"] |= {"beta2_half_life_tokens": 0.0} if made["train"]["bptt_words"] else {}
+    made["data"]["symbols"] = draw(st.lists(symbols, max_size=3).map(tuple))
+    made["decode"]["tag"] = draw(symbols | st.just(""))
     made["data"]["stream"] = draw(st.sampled_from(["", "-", "/a/pipe"]))
     if made["data"]["stream"]:
         made["train"] |= {"max_epochs": 0, "validate_every_epochs": 0, "schedule": "constant"}

@@ -15,7 +15,13 @@ def _many(most: int, least: int = 1) -> click.IntRange:
 
 @root.command()
 @RUNS
-@click.option("--pair", "named", multiple=True, metavar="SOURCE-TARGET", help="The languages of each RUN, in order.")
+@click.option(
+    "--pair",
+    "named",
+    multiple=True,
+    metavar="SOURCE-TARGET[=TAG]",
+    help="The languages of each RUN, in order; one RUN may have several, each with a symbol in front of its lines.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0: all.")
 @click.option("--port", type=_many(65535, 0), default=5000, show_default=True, help="0: a free one.")
 @click.option("--page", is_flag=True, help="With a page to translate in, at the address itself.")

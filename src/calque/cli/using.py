@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from calque.decode.translate import InputLine, Translation, Translator
     from calque.experiment.toml import KeyEntry
 
+TAG = click.option(
+    "--tag", metavar="SYMBOL", help="In front of every line: a symbol of the run, such as the name of a language."
+)
 CHUNK = 2000
 """Lines that are read, computed together and printed before the next are read."""
 
@@ -31,6 +34,7 @@ CHUNK = 2000
 @THREADS
 @click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations per line.")
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
+@TAG
 @click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
 @click.option("--sample", is_flag=True, help="Sample words at random: N samples per line with --n-best N.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples; needs --sample.")
@@ -64,6 +68,7 @@ def translate(
     threads: int | None,
     n_best: int,
     scores: bool,
+    tag: str | None,
     invariant: bool,
     sample: bool,
     seed: int | None,
@@ -83,7 +88,7 @@ def translate(
     with loading():
         from calque.workflow.api import open_loaded
         from calque.workflow.show import LineProgress
-    options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed}
+    options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed, "tag": tag}
     decode = _decode_entries(runs[0], overrides, options)
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
@@ -205,7 +210,8 @@ class _Input:
 @click.argument("target", type=FILE)
 @PRECISION
 @THREADS
-def score(run: Path, source: Path, target: Path, precision: str | None, threads: int | None) -> None:
+@TAG
+def score(run: Path, source: Path, target: Path, precision: str | None, threads: int | None, tag: str | None) -> None:
     """Print the score of each given translation, normalised as `translate --scores` does; `-` is standard input.
 
     Sources are read whole, where `translate` cuts lines of more than max_source_tokens subwords: of such a line both scores
@@ -217,7 +223,8 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
     with reading() as repairs:
         sources, targets = repairs.pairs(source, target)
         set_threads(threads)
-        loaded = load(run) if precision is None else load(run, precision=precision)
+        given = {"precision": precision, "tag": tag}
+        loaded = load(run, **{key: value for key, value in given.items() if value is not None})
         for k in range(0, len(sources), CHUNK):
             for value in loaded.scores(sources[k : k + CHUNK], targets[k : k + CHUNK]):
                 click.echo(f"{value:.6f}")

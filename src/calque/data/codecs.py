@@ -11,7 +11,7 @@ from sentencepiece import SentencePieceProcessor
 from calque.data.cuts import WordCutter, words_of
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS, Vocabulary
-from calque.ground.diagnostics import Place, error, reason_of
+from calque.ground.diagnostics import Place, error, nearest, reason_of
 from calque.ground.files import write_whole
 
 JOINER = "@@"
@@ -27,6 +27,13 @@ class Codec(ABC):
     size: int
     begins: tuple[int, ...] = ()
     """Ids that every sentence begins with; a search gets them without a choice and for nothing."""
+    symbols: tuple[str, ...] = ()
+    """Words that are one entry each and are never cut, wherever text has them."""
+
+    def check_symbol(self, word: str) -> None:
+        """Raises D209 where a word is no symbol of this vocabulary."""
+        if word not in self.symbols:
+            raise error("D209", None, tag=word, nearest=nearest(word, self.symbols))
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -58,12 +65,7 @@ class Codec(ABC):
 
     @abstractmethod
     def save(self, folder: Path, side: str) -> None:
-        """Writes the files of this codec, `side` in their names."""
-
-    @classmethod
-    @abstractmethod
-    def load(cls, folder: Path, side: str, kind: str) -> "Codec":
-        """Reads what `save` wrote; raises D101, D103, D202 or D204."""
+        """Writes the files of this codec, `side` in their names; not its symbols."""
 
 
 class WordCodec(Codec):
@@ -95,6 +97,7 @@ class WordCodec(Codec):
 
     @classmethod
     def load(cls, folder: Path, side: str, kind: str) -> "WordCodec":
+        """Reads what `save` wrote. Raises D101, D103 or D204."""
         return cls(Vocabulary.load(folder, side))
 
 
@@ -113,13 +116,16 @@ class MergeCodec(WordCodec):
         return [[i for word in split(line) for i in self._ids(word)] for line in lines]
 
     def _word_ids(self, word: str) -> list[int]:
-        return self.vocabulary.ids(cut(self.merges, word))
+        return self.vocabulary.ids(self._cut(word))
+
+    def _cut(self, word: str) -> list[str]:
+        return [word] if word in self.symbols else cut(self.merges, word)
 
     def pieces(self, line: str) -> list[str]:
-        return [piece for word in split(line) for piece in cut(self.merges, word)]
+        return [piece for word in split(line) for piece in self._cut(word)]
 
     def words(self, line: str) -> list[int]:
-        return [k for k, word in enumerate(split(line)) for _ in cut(self.merges, word)]
+        return [k for k, word in enumerate(split(line)) for _ in self._cut(word)]
 
     def decode(self, ids: Sequence[int]) -> str:
         return super().decode(ids).replace(JOINER + " ", "").removesuffix(JOINER)
@@ -130,6 +136,7 @@ class MergeCodec(WordCodec):
 
     @classmethod
     def load(cls, folder: Path, side: str, kind: str) -> "MergeCodec":
+        """Reads what `save` wrote. Raises D101, D103, D202 or D204."""
         return cls(Merges.read(_codes_file(folder, side)), Vocabulary.load(folder, side))
 
 
@@ -163,7 +170,7 @@ class PieceCodec(Codec):
     def cut_anew(self, sentences: Sequence[Sequence[int]], strength: float, seed: int) -> list[list[int]]:
         """The same sentences, their words in pieces as `WordCutter` draws them, the same ones for the same seed.
 
-        A word with `<unk>` or with a byte for a character stays as it is.
+        A word with a symbol, with `<unk>` or with a byte for a character stays as it is.
         """
         random = Random(seed)
         return [self._cut_anew(ids, strength, random) for ids in sentences]
@@ -181,7 +188,8 @@ class PieceCodec(Codec):
     def _cutter(self) -> tuple[WordCutter, list[str], dict[str, int]]:
         """What draws cuts, the pieces by their ids, and the ids of pieces."""
         of, pieces = self._processor, self.tokens(range(self.size))
-        plain = [i for i in range(len(SPECIALS), self.size) if not (of.is_byte(i) or of.is_control(i))]
+        kept = {*self.symbols, *SPECIALS}
+        plain = [i for i in range(self.size) if not (pieces[i] in kept or of.is_byte(i) or of.is_control(i))]
         scores = {pieces[i]: float(of.get_score(i)) for i in plain}
         return WordCutter(scores, self.kind == "unigram"), pieces, {pieces[i]: i for i in plain}
 
@@ -214,6 +222,7 @@ class PieceCodec(Codec):
 
     @classmethod
     def load(cls, folder: Path, side: str, kind: str) -> "PieceCodec":
+        """Reads what `save` wrote. Raises D101 or D204."""
         path = _model_file(folder, side)
         try:
             return cls(path.read_bytes(), kind)

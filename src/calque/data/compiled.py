@@ -16,6 +16,7 @@ from calque.data.blocks import Pace, blocks
 from calque.data.codecs import Codec
 from calque.data.corpus import (
     FORMAT,
+    FURTHER,
     INDEX,
     CorpusIndex,
     CorpusOrigin,
@@ -197,11 +198,14 @@ class Compilation:
         codecs, learned = self._codecs(survey.pairs, excluded)
         pace = Pace(self.tell, "train: encoding", sum(self.part.state.get("train", {}).get("lines", [0])))
         work = TrainingWork(self.part, pace, survey.pairs, excluded, self.workers)
+        tags = {FURTHER + text.own_name: text.tag for text in self.settings.texts if text.valid}
         splits: dict[str, SplitIndex] = {}
         counts: dict[str, int] = {}
         for split, texts in self.files.items():
             own = work if split == "train" else None
-            splits[split], out = write_split(self.settings, split, texts, codecs, self.part.made, own)
+            splits[split], out = write_split(
+                self.settings, split, texts, codecs, self.part.made, own, tags.get(split, "")
+            )
             reasons = "".join(f", {n:,} left out ({reason})" for reason, n in out.items() if n)
             self.tell(f"{split}: {splits[split]['pairs']:,} pairs{reasons}")
             counts |= out

@@ -49,6 +49,8 @@ class ImportedCodec(Codec):
         self._lookup = {token: k for k, token in enumerate(pieces.tokens) if k >= len(SPECIALS)}
         self._silent = {0, 1, 2, *pieces.hidden}
         self.begins = pieces.begins
+        marks = (token for token in pieces.tokens if token.startswith(">>") and token.endswith("<<"))
+        self.symbols = tuple(marks) if pieces.marks else ()
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return [self._ids(line) for line in lines]
@@ -109,6 +111,7 @@ class ImportedCodec(Codec):
 
     @classmethod
     def load(cls, folder: Path, side: str, kind: str) -> "ImportedCodec":
+        """Reads what `save` wrote. Raises D101 or D204."""
         path = folder / f"pieces.{side}.json"
         try:
             model = (folder / f"sentencepiece.{side}.model").read_bytes()

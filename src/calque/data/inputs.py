@@ -31,14 +31,20 @@ _ELSEWHERE = {
     *("train", "valid", "valid_more", "test", "codes", "source_end", "vocabulary", "stream", "stream_window"),
 }
 """Keys that `_digest` leaves out: paths and weights, and keys that do not change how text is compiled."""
-_NEWER = ("leave_out", "learn_pairs", "byte_fallback")
+_NEWER = ("leave_out", "learn_pairs", "byte_fallback", "symbols")
 """Keys that `_digest` leaves out where they have their defaults: older corpora have none of them."""
 
 
 def deciding_keys(settings: DataSettings) -> dict[str, object]:
     """The keys that decide how text is compiled, as JSON has them."""
     read: dict[str, object] = json.loads(json.dumps(dataclasses.asdict(settings)))
-    return {key: value for key, value in read.items() if key not in _ELSEWHERE}
+    return {key: value for key, value in read.items() if key not in _ELSEWHERE} | {"tags": _tags(settings)}
+
+
+def _tags(settings: DataSettings) -> list[str]:
+    """The tag of each training text; empty where none has one."""
+    tags = [text.tag for text in settings.texts]
+    return tags if any(tags) else []
 
 
 def files_of(settings: DataSettings, base: Path) -> Files:
@@ -105,4 +111,6 @@ def digest_of(settings: DataSettings, files: Files, sums: Sequence[str | None], 
     parts = [FORMAT, read, names, [one for one in sums if one is not None]]
     if given is not None:
         parts.append(dict(given.sums))
+    if tags := _tags(settings):
+        parts.append(tags)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, compress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -17,6 +17,7 @@ from calque.data.corpus import DTYPES, SIDES, SideIndex, SplitIndex
 from calque.data.lines import MARK, chomp, raw_lines
 from calque.data.part_folder import PartFolder
 from calque.data.subwords import load_codecs
+from calque.data.tagged_codec import TaggedCodec, tagged
 from calque.data.unsuitable import REASONS, left_out
 from calque.experiment import DataSettings
 from calque.ground.processes import in_order
@@ -58,11 +59,14 @@ class Encoder:
     training: bool
     folder: Path
     codecs: tuple[Codec, Codec] | None = field(default=None, compare=False)
+    tag: str = ""
+    """In front of each source."""
 
     def __call__(self, item: tuple[Block, Excluded]) -> EncodedBlock:
         """The block without the pairs that are excluded or, in training, have unsuitable lengths."""
         block, excluded = item
-        codecs = self.codecs or _own_codecs(self.folder)
+        source, target = self.codecs or _own_codecs(self.folder)
+        codecs = tagged(source, self.tag), target
         counts = {reason: int((excluded == n).sum()) for n, reason in enumerate(REASONS, 1)}
         left = (excluded == 0).tolist()
         ids, lengths = [], []
@@ -128,14 +132,16 @@ def write_split(
     codecs: tuple[Codec, Codec],
     folder: Path,
     work: TrainingWork | None = None,
+    tag: str = "",
 ) -> tuple[SplitIndex, dict[str, int]]:
     """Writes one split into `folder`: its entry of the index, and the number of pairs left out for each reason.
 
-    Only training pairs, those with `work`, are left out, and only the text of the other splits is kept.
+    Only training pairs, those with `work`, are left out, and only the text of the other splits is kept, with their `tag`.
     """
     if work is not None:
         return _write_training(settings, texts, codecs, folder, work)
     [paths] = texts
+    codecs = tagged(codecs[0], tag), codecs[1]
     with contextlib.ExitStack() as stack:
 
         def create(side: str, ending: str) -> BinaryIO:
@@ -153,7 +159,8 @@ def write_split(
             for k, (writer, lines) in enumerate(zip(writers, texts_of(block), strict=True)):
                 writer.write(encoded.ids[k], encoded.lengths[k])
                 if writer.text is not None:
-                    writer.text.write("".join(f"{line}\n" for line in lines).encode())
+                    written = map(writer.codec.line, lines) if isinstance(writer.codec, TaggedCodec) else lines
+                    writer.text.write("".join(f"{line}\n" for line in written).encode())
     return {"source": writers[0].index(), "pairs": pairs, "target": writers[1].index()}, {}
 
 
@@ -204,6 +211,7 @@ def _encoded(
     begins = [0, *accumulate(work.pairs)]
     for k, paths in enumerate(texts):
         sizes: list[int] = []
+        own = replace(encoder, tag=encoder.settings.texts[k].tag)
 
         def items(
             paths: tuple[Path, Path] = paths, k: int = k, sizes: list[int] = sizes
@@ -213,7 +221,7 @@ def _encoded(
                 sizes.append(len(block.source))
                 yield block, left_out(work.excluded, at, len(block.source))
 
-        for number, encoded in enumerate(in_order(encoder, items(), work.workers)):
+        for number, encoded in enumerate(in_order(own, items(), work.workers)):
             yield k, encoded, sizes[number]
 
 

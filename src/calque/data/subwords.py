@@ -4,7 +4,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -19,15 +19,23 @@ from calque.ground.files import write_whole
 
 __all__ = ["Codec", "learn", "load_codecs", "save_codecs"]
 
-KINDS: dict[str, type[Codec]] = {
-    "bpe": PieceCodec,
-    "unigram": PieceCodec,
-    "codes": MergeCodec,
-    "words": WordCodec,
-    "imported": ImportedCodec,
+LOADERS: dict[str, Callable[[Path, str, str], Codec]] = {
+    "bpe": PieceCodec.load,
+    "unigram": PieceCodec.load,
+    "codes": MergeCodec.load,
+    "words": WordCodec.load,
+    "imported": ImportedCodec.load,
 }
 COVERAGE = 0.9995
 """The share of a text that has pieces for each of its characters, where a script is large: sentencepiece's default."""
+_SAME = {
+    "normalization_rule_name": "identity",
+    "max_sentence_length": 1 << 24,  # longer lines, in bytes, would be ignored: sentencepiece's default is 4,192
+    "num_threads": 4,  # constant, because the sums of unigram depend on it
+    **{"pad_id": PAD, "bos_id": BOS, "eos_id": EOS, "unk_id": UNK, "unk_surface": SPECIALS[UNK]},
+    "minloglevel": 3,
+}
+"""What sentencepiece is always told."""
 _FILE = "codec.json"
 _FORMAT = 1
 _TOO_LARGE = re.compile(r"too high \(\d+\)\. Please set it to a value <= (\d+)")
@@ -67,18 +75,26 @@ def read_merges(settings: DataSettings, base: Path) -> Merges | None:
 
 
 def _learn(settings: DataSettings, sides: tuple[Iterable[str], ...], name: str, merges: Merges | None) -> Codec:
-    if settings.subwords in ("bpe", "unigram"):
-        return _train_pieces(settings, sides, name)
+    pieces = settings.subwords in ("bpe", "unigram")
+    codec = _train_pieces(settings, sides, name) if pieces else _count_words(settings, sides, name, merges)
+    codec.symbols = settings.every_symbol
+    return codec
+
+
+def _count_words(
+    settings: DataSettings, sides: tuple[Iterable[str], ...], name: str, merges: Merges | None
+) -> WordCodec:
     counts = Counter(word for line in chain(*sides) for word in split(line))
     if not counts:
         raise error("D206", side=name)
     if merges is not None:
         words, counts = counts, Counter()
         for word, n in words.items():
-            for piece in cut(merges, word):
-                counts[piece] += n
-    vocabulary = Vocabulary.count(counts, settings.vocabulary_size, settings.minimum_count)
-    if len(vocabulary) == len(SPECIALS):
+            for piece in cut(merges, word):  # of symbols, too, which count for nothing
+                counts[piece] += n * (word not in settings.every_symbol)
+    symbols = settings.every_symbol
+    vocabulary = Vocabulary.count(counts, settings.vocabulary_size, settings.minimum_count, symbols)
+    if len(vocabulary) == len(SPECIALS) + len(symbols):
         few = settings.vocabulary_size and settings.vocabulary_size <= len(SPECIALS)
         key = "vocabulary_size" if few else "minimum_count"
         raise error("D208", side=name, reason=f"`{key}` is {getattr(settings, key)}")
@@ -109,17 +125,10 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
             model_type=settings.subwords,
             vocab_size=size,
             character_coverage=1.0 if has_room(size, len(characters)) else COVERAGE,
-            normalization_rule_name="identity",
             split_digits=settings.split_digits,
             byte_fallback=settings.byte_fallback,
-            max_sentence_length=1 << 24,  # longer lines, in bytes, would be ignored: sentencepiece's default is 4,192
-            num_threads=4,  # constant, because the sums of unigram depend on it
-            pad_id=PAD,
-            bos_id=BOS,
-            eos_id=EOS,
-            unk_id=UNK,
-            unk_surface=SPECIALS[UNK],
-            minloglevel=3,
+            user_defined_symbols=list(settings.every_symbol),
+            **_SAME,
         )
     except RuntimeError as fault:
         if match := _TOO_LARGE.search(str(fault)):
@@ -133,22 +142,25 @@ def _train_pieces(settings: DataSettings, sides: tuple[Iterable[str], ...], name
 
 
 def save_codecs(folder: Path, source: Codec, target: Codec) -> None:
-    """Writes both codecs, once where they are one object, and `codec.json` with their kinds."""
+    """Writes both codecs, once where they are one object, and `codec.json` with their kinds and symbols."""
     joint = source is target
     for side, codec in (("joint", source),) if joint else (("source", source), ("target", target)):
         codec.save(folder, side)
-    about = {"format": _FORMAT, "joint": joint, "source": source.kind, "target": target.kind}
+    about: dict[str, object] = {"format": _FORMAT, "joint": joint, "source": source.kind, "target": target.kind}
+    if source.symbols:
+        about["symbols"] = source.symbols
     write_whole(folder / _FILE, (json.dumps(about, indent=1) + "\n").encode())
 
 
 def load_codecs(folder: Path) -> tuple[Codec, Codec]:
     """Reads the files of `save_codecs`. Raises all faults together: D101, D103, D202 or D204."""
-    joint, kinds = _read_kinds(folder / _FILE)
+    joint, kinds, symbols = _read_kinds(folder / _FILE)
     codecs: list[Codec] = []
     faults: list[Diagnostic] = []
     for side, kind in zip(("joint",) if joint else ("source", "target"), kinds, strict=False):
         try:
-            codecs.append(KINDS[kind].load(folder, side, kind))
+            codecs.append(LOADERS[kind](folder, side, kind))
+            codecs[-1].symbols = symbols or codecs[-1].symbols
         except CalqueError as fault:
             faults += fault.diagnostics
     if faults:
@@ -156,8 +168,8 @@ def load_codecs(folder: Path) -> tuple[Codec, Codec]:
     return codecs[0], codecs[-1]
 
 
-def _read_kinds(path: Path) -> tuple[bool, list[str]]:
-    """Whether both sides share a codec, and the kinds of source and target."""
+def _read_kinds(path: Path) -> tuple[bool, list[str], tuple[str, ...]]:
+    """Whether both sides share a codec, the kinds of source and target, and their symbols."""
     try:
         about = json.loads(path.read_bytes())
     except OSError as fault:
@@ -167,6 +179,12 @@ def _read_kinds(path: Path) -> tuple[bool, list[str]]:
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise error("D204", Place(str(path)), reason=f"expected `format` {_FORMAT}")
     joint, kinds = about.get("joint"), [str(about.get(side)) for side in ("source", "target")]
-    if not isinstance(joint, bool) or any(kind not in KINDS for kind in kinds) or (joint and kinds[0] != kinds[1]):
+    if not isinstance(joint, bool) or any(kind not in LOADERS for kind in kinds) or (joint and kinds[0] != kinds[1]):
         raise error("D204", Place(str(path)), reason="it names no known pair of codecs")
-    return joint, kinds
+    return joint, kinds, _symbols(about.get("symbols", []), path)
+
+
+def _symbols(listed: object, path: Path) -> tuple[str, ...]:
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise error("D204", Place(str(path)), reason="its symbols are no words")
+    return tuple(listed)

@@ -1,14 +1,16 @@
 """Vocabularies: which token has which id."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from calque.data.lines import Lines
+from calque.experiment.symbols import SPECIALS
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
 
+__all__ = ["BOS", "EOS", "PAD", "SPECIALS", "UNK", "Vocabulary"]
+
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 
 
 class Vocabulary:
@@ -37,14 +39,17 @@ class Vocabulary:
         return [find(token, UNK) for token in tokens]
 
     @classmethod
-    def count(cls, counts: Mapping[str, int], size: int = 0, minimum: int = 1) -> "Vocabulary":
-        """The most frequent tokens, equal counts in the order of code points.
+    def count(
+        cls, counts: Mapping[str, int], size: int = 0, minimum: int = 1, symbols: Sequence[str] = ()
+    ) -> "Vocabulary":
+        """The symbols, then the most frequent tokens, equal counts in the order of code points.
 
         `size` bounds the entries, specials included (0: no bound); tokens counted less than `minimum` times stay out.
         """
-        known = (t for t, n in counts.items() if n >= minimum and t not in SPECIALS)
+        others = {*SPECIALS, *symbols}
+        known = (t for t, n in counts.items() if n >= minimum and t not in others)
         ranked = sorted(known, key=lambda token: (-counts[token], token))
-        return cls(ranked[: max(0, size - len(SPECIALS))] if size else ranked)
+        return cls([*symbols, *(ranked[: max(0, size - len(others))] if size else ranked)])
 
     def save(self, folder: Path, side: str) -> None:
         """Writes `vocabulary.<side>.txt`, one token per line in the order of ids."""

@@ -1,13 +1,14 @@
 """The input of decoding: a model with its codecs and settings, lines as ids, ids as padded batches."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from calque.data.codecs import Codec
+from calque.data.tagged_codec import tagged
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
 from calque.decode.scorer import COMBINE, SourceBatch
@@ -59,6 +60,14 @@ class Translator:
     def members(self) -> tuple["Translator", ...]:
         """All models."""
         return self, *self.others
+
+
+Some = TypeVar("Some", bound=Translator)
+
+
+def with_tag(loaded: Some, tag: str) -> Some:
+    """The translator, with this symbol in front of every line; without a tag as it is. Raises D209 where the run lacks the symbol."""
+    return replace(loaded, source=tagged(loaded.source, tag))
 
 
 SLAB = 32

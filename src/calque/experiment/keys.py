@@ -16,7 +16,7 @@ class DataSettings:
     train: tuple[str, ...] | tuple[TrainingText, ...] = key(
         (),
         "source and target training files, one sentence per line, plain or compressed (gz, bz2, xz, zst); or several texts that "
-        "are mixed, each a table: { source, target, weight, valid = [source, target], name }; the last three may be left out",
+        "are mixed, each a table: { source, target, weight, valid = [source, target], name, tag }; the last four may be left out",
     )
     valid: tuple[str, ...] = key((), "source and target validation files")
     test: tuple[str, ...] = key((), "source and target test files, prepared beside the others")
@@ -42,6 +42,11 @@ class DataSettings:
     split_digits: bool = key(True, "every digit is a piece of its own; for bpe and unigram")
     byte_fallback: bool = key(False, "characters without a piece become bytes, 256 more pieces; for bpe and unigram")
     joint: bool = key(True, "one vocabulary for both sides")
+    symbols: tuple[str, ...] = key(
+        (),
+        "words that are one entry of the vocabulary each and are never cut, such as <2de> in front of sources that become German; "
+        "the tags of training texts are symbols, too",
+    )
     source_end: bool = key(True, "close the source sentence with the end symbol")
     max_tokens: int = key(200, "longer training sentences are left out; 0: no bound", low=0)
     max_ratio: float = key(
@@ -84,6 +89,11 @@ class DataSettings:
         tables = tuple(text for text in self.train if isinstance(text, TrainingText))
         files = [file for file in self.train if isinstance(file, str)]
         return tables or (TrainingText(files[0], files[1]),) if tables or len(files) == 2 else ()
+
+    @property
+    def every_symbol(self) -> tuple[str, ...]:
+        """The symbols, and the tags of the training texts."""
+        return tuple(dict.fromkeys([*self.symbols, *(text.tag for text in self.texts if text.tag)]))
 
     @property
     def train_files(self) -> tuple[str, ...]:
@@ -268,6 +278,10 @@ class DecodeSettings:
         "(full), as Gehring 2017; best: not before the best of them is as good as the best unfinished one, were the end its next "
         "word for certain",
         choices=("best", "full"),
+    )
+    tag: str = key(
+        "",
+        "a symbol in front of every line that is translated, such as the name of a language: see `symbols` in [data]",
     )
     word_penalty: float = key(
         0.0, "added to the log-probability of every word but the end symbol; above 0 for longer text", low=-20, high=20

@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from calque.experiment.keys import Experiment
+from calque.experiment.symbols import SPECIALS, can_be_symbol
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place
 
 Fields = Mapping[str, object]
 
 LIMITS = ("max_updates", "max_epochs", "max_seconds", "patience", "min_lr")
 """The keys of [train] that end a training."""
-_SPECIALS = 4
-"""The special symbols with which a vocabulary begins."""
 _BUDGET = ("max_updates", "max_epochs", "max_seconds")
 _VALIDATE = ("validate_every_updates", "validate_every_epochs", "validate_every_seconds")
 
@@ -113,7 +112,11 @@ def _no_pieces(x: Experiment) -> bool:
 
 def _no_room(x: Experiment) -> bool:
     """Whether no token has room behind the special symbols. Of pieces, the text decides how many are needed."""
-    return _no_pieces(x) and 0 < x.data.vocabulary_size <= _SPECIALS
+    return _no_pieces(x) and 0 < x.data.vocabulary_size <= len(SPECIALS)
+
+
+def _no_symbols(words: Sequence[str]) -> list[Fields]:
+    return [{"found": word} for word in words if not can_be_symbol(word)]
 
 
 def has_architecture(x: Experiment) -> bool:
@@ -140,8 +143,10 @@ RULES = (
     ),
     KeyRule(
         *("X226", ("data.vocabulary_size", "data.subwords")),
-        lambda x: _if(_no_room(x), most=_SPECIALS, found=x.data.vocabulary_size),
+        lambda x: _if(_no_room(x), most=len(SPECIALS), found=x.data.vocabulary_size),
     ),
+    KeyRule("X233", ("data.symbols",), lambda x: _no_symbols(x.data.symbols)),
+    KeyRule("X233", ("decode.tag",), lambda x: _no_symbols([x.decode.tag] if x.decode.tag else [])),
     KeyRule(
         *("X228", ("data.byte_fallback", "data.subwords")),
         lambda x: _if(_no_pieces(x) and x.data.byte_fallback, found=x.data.subwords),

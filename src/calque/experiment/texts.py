@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from calque.experiment.rules import Fields
+from calque.experiment.symbols import can_be_symbol
 from calque.experiment.toml import LARGEST
 from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import nearest
@@ -13,7 +14,7 @@ _KEYS = tuple(field.name for field in fields(TrainingText))
 
 
 def table_problems(tables: list[object], kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
-    """Code and fields of each fault: X106 (type), X108 (weight, name), X218 (unknown key), X219 (no source or target)."""
+    """Code and fields of each fault: X106 (type), X108 (weight, name), X218 (unknown key), X219 (no source, target), X233 (tag)."""
     for number, table in enumerate(tables, 1):
         if not isinstance(table, dict):
             yield "X106", {"expected": "tables alone in the list", "found": kind(table)}
@@ -26,12 +27,12 @@ def table_problems(tables: list[object], kind: Callable[[object], str]) -> Itera
 
 
 def _problems(text: str, key: str, value: object, kind: Callable[[object], str]) -> Iterator[tuple[str, Fields]]:
-    rules = {"weight": _weight, "valid": _pair, "name": _name}
+    rules = {"weight": _weight, "valid": _pair, "name": _name, "tag": _tag}
     if key not in _KEYS:
         yield "X218", {"found": key, "nearest": nearest(key, _KEYS)}
     elif (problem := rules.get(key, _string)(value)) is not None:
         code, expected = problem
-        found = value if code == "X108" else kind(value)
+        found = kind(value) if code == "X106" else value
         if isinstance(found, int) and abs(found) > LARGEST:
             found = "a longer one"
         yield code, {"key": f"{text}: {key}", "expected": expected, "bounds": expected, "found": found}
@@ -60,6 +61,11 @@ def _name(value: object) -> tuple[str, str] | None:
     return _string(value) or (("X108", "a name without `/`") if "/" in str(value) else None)
 
 
+def _tag(value: object) -> tuple[str, str] | None:
+    fitting = isinstance(value, str) and can_be_symbol(value)
+    return _string(value) or (None if fitting else ("X233", ""))
+
+
 def text_of(table: Mapping[str, object], path: Callable[[str], str]) -> TrainingText:
     """The training text of a table without faults; `path` makes paths absolute."""
     valid = table.get("valid", ())
@@ -69,4 +75,5 @@ def text_of(table: Mapping[str, object], path: Callable[[str], str]) -> Training
         float(str(table.get("weight", 1.0))),
         tuple(path(str(file)) for file in valid) if isinstance(valid, list) else (),
         str(table.get("name", "")),
+        str(table.get("tag", "")),
     )

@@ -21,6 +21,8 @@ class TrainingText:
     """Source and target files of a validation text of its own."""
     name: str = ""
     """What its validation text is called; else the name of its source file up to the first dot."""
+    tag: str = ""
+    """A symbol in front of each of its sources, those of its validation text included."""
 
     @property
     def own_name(self) -> str:

@@ -11,7 +11,7 @@ from calque.ground.diagnostics import CalqueError, Place, error
 from calque.ground.languages import language_name
 
 _CODE = r"[A-Za-z]{2,3}(?:[_-](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
-_WRITTEN = re.compile(rf"({_CODE})(?::|-)({_CODE})")
+_WRITTEN = re.compile(rf"({_CODE})(?::|-)({_CODE})(?:=(\S+))?")
 _IN_A_NAME = re.compile(r"(?:^|[^A-Za-z])([a-z]{2})(?:-|_to_|-to-|2)([a-z]{2})(?=$|[^A-Za-z])")
 _ENDING = re.compile(r"\.([a-z]{2,3})(?:\.(?:gz|zst|xz|txt))*$")
 
@@ -27,14 +27,17 @@ class LanguagePair(NamedTuple):
 
 
 def folders_by_pair(folders: Sequence[Path], named: Sequence[str]) -> dict[LanguagePair, Path]:
-    """Runs by their languages. `named`: the pairs of the runs in their order, all or none.
+    """Runs by their languages. `named`: the pairs of the runs in their order, all or none; several with tags may be of one run.
 
     Raises K422 (not as many pairs as runs), K423 (a pair that cannot be read), K420 (a run that names none), K425 (two runs of one
     pair).
     """
+    pairs = [written_pair(one) for one in named]
+    if len(folders) == 1 and len(tags_by_pair(named)) == len(named) > 1:
+        folders = [*folders] * len(named)
     if named and len(named) != len(folders):
         raise error("K422", None, runs=len(folders), pairs=len(named))
-    pairs = [written_pair(one) for one in named] if named else [_pair_of(folder) for folder in folders]
+    pairs = pairs or [_pair_of(folder) for folder in folders]
     runs: dict[LanguagePair, Path] = {}
     for pair, folder in zip(pairs, folders, strict=True):
         if pair in runs:
@@ -44,11 +47,16 @@ def folders_by_pair(folders: Sequence[Path], named: Sequence[str]) -> dict[Langu
 
 
 def written_pair(text: str) -> LanguagePair:
-    """The pair that an option names: `en-de`, or `pt-BR:en` where a code has a hyphen. Raises K423."""
+    """The pair that an option names: `en-de`, or `pt-BR:en` where a code has a hyphen, `=` and a tag behind or not. Raises K423."""
     found = _WRITTEN.fullmatch(text)
     if found is None or found[1] == found[2]:
         raise error("K423", None, found=text)
     return LanguagePair(found[1], found[2])
+
+
+def tags_by_pair(named: Sequence[str]) -> dict[LanguagePair, str]:
+    """The symbols with which the sources of pairs begin, of those that name one. Raises K423."""
+    return {written_pair(one): tag for one in named if (tag := one.partition("=")[2])}
 
 
 def _pair_of(folder: Path) -> LanguagePair:

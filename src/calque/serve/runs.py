@@ -11,6 +11,7 @@ import torch
 
 from calque.decode.attention import attention_path, check_attends
 from calque.decode.prepare import prepare_for_decoding
+from calque.decode.sentences import with_tag
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
 from calque.ground.diagnostics import CalqueError
@@ -45,7 +46,10 @@ class OpenRuns:
         open_run: Callable[[Path], ServedRun],
         most: int = 4,
         report: Report = lambda event, **fields: None,
+        tags: Mapping[LanguagePair, str] | None = None,
     ):
+        """`tags`: symbols in front of the sources of a pair, in place of those that the runs themselves name."""
+        self._tags = tags or {}
         self.folders, self._open, self._most, self._report = dict(folders), open_run, max(1, most), report
         self._changed = threading.Condition()
         self._open_runs: dict[LanguagePair, tuple[ServedRun, Stamp]] = {}
@@ -156,10 +160,17 @@ class OpenRuns:
         """A run as its files say, and the state of these files. Raises RunUnavailable where they change meanwhile."""
         folder = self.folders[pair]
         stamp = run_stamp(folder)
-        loaded = self._open(folder)
+        tag = self._tags.get(pair, "")
+        loaded = (self._held(folder, stamp) if tag else None) or self._open(folder)
         if run_stamp(folder) != stamp:
             raise RunUnavailable("its files are changing")
-        return loaded, stamp
+        return with_tag(loaded, tag), stamp
+
+    def _held(self, folder: Path, stamp: Stamp) -> ServedRun | None:
+        """The run of these files that another pair has in memory, whose weights are shared then."""
+        with self._changed:
+            held = [one for pair, one in self._open_runs.items() if self.folders[pair] == folder]
+        return next((loaded for loaded, files in held if files == stamp), None)
 
     def _take(self, pair: LanguagePair, loaded: ServedRun, stamp: Stamp, event: str = "run_opened") -> None:
         with self._changed:
@@ -189,6 +200,7 @@ def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSe
     settings = load(folder / EXPERIMENT, entries).decode
     model = prepare_for_decoding(trained.model, settings.precision)
     loaded = ServedRun(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
+    loaded = with_tag(loaded, settings.tag)
     if settings.replace_unknown:
         check_attends(loaded)
     return replace(

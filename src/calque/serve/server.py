@@ -25,7 +25,7 @@ from calque.serve.asked import PATIENCE
 from calque.serve.batches import Batcher
 from calque.serve.logs import Log, ServerMessages
 from calque.serve.metrics import Metrics
-from calque.serve.pairs import folders_by_pair
+from calque.serve.pairs import folders_by_pair, tags_by_pair
 from calque.serve.runs import OpenRuns
 from calque.serve.settings import ServeSettings
 
@@ -54,12 +54,12 @@ def serve(
 
     `ready` is called with the address and a function that ends the server.
 
-    Raises K420 to K425, and what the opening of a run raises.
+    Raises K420 to K425, D209 for a tag that is no symbol of its run, and what the opening of a run raises.
     """
     pairs = folders_by_pair(folders, named)
     log, metrics = log or Log(), Metrics()
     with listening(settings) as sock:
-        runs = OpenRuns(pairs, open_run, settings.in_memory, log)
+        runs = OpenRuns(pairs, open_run, settings.in_memory, log, tags_by_pair(named))
         batcher = Batcher(runs, settings.queue, settings.batch, settings.window, threads, metrics.batch, log)
         metrics.watch(batcher)
         _, guarded = application(batcher, settings, metrics, log)

@@ -59,12 +59,19 @@ def named(folder: Path) -> dict[str, str]:
 
 
 def codecs_of(data: DataSettings, folder: Path) -> tuple[DataSettings, GivenCodecs]:
-    """The codecs of a run folder, and [data] with the keys that describe them. Raises K101, and what `load_codecs` raises."""
+    """The codecs of a run folder, and [data] with the keys that describe them.
+
+    Raises K101, D209 where they lack a symbol of [data], and what `load_codecs` raises.
+    """
     if not (folder / EXPERIMENT).is_file():
         raise error("K101", Place(str(folder)), name=EXPERIMENT)
     theirs = load(folder / EXPERIMENT).data
     kept = {key: getattr(theirs, key) for key in TAKEN}
-    return replace(data, **kept), GivenCodecs(load_codecs(folder / CODECS), codec_sums(folder / CODECS))
+    codecs = load_codecs(folder / CODECS)
+    for symbol in data.every_symbol:
+        codecs[0].check_symbol(symbol)
+    taken = replace(data, **kept, symbols=theirs.every_symbol)
+    return taken, GivenCodecs(codecs, codec_sums(folder / CODECS))
 
 
 def start_from(model: Model, codecs: tuple[Codec, Codec], folder: Path) -> WeightMatch:
