@@ -462,3 +462,37 @@ def test_the_kind_of_text_is_looked_up_once_a_side(tmp_path: Path, monkeypatch: 
     source, target = (file.read_text().splitlines() for file in train)
     assert crossed((source, target), valid) is None
     assert asked == [300, 300, 40, 40]
+
+
+def test_back_translated_text_is_tagged_and_a_small_corpus_repeated(calque: Run, tmp_path: Path) -> None:
+    own, made = write(tmp_path, sentences(60)), write(tmp_path, sentences(300, 5), "made")
+    folder = tmp_path / "new"
+    found = calque("new", folder, "--train", *own, "--back-translated", *made, "--no-measure", "--time", "30s")
+    assert found.status == 0, found.err
+    assert "300 of these pairs, tagged <bt>; in a pass the corpus has 150" in found.err
+    proposed = load(folder / "experiment.toml")
+    first, second = proposed.data.texts
+    assert (first.target, first.tag, first.weight) == (str(made[1]), "<bt>", 1.0)
+    assert (Path(second.source).parent, second.tag, second.weight) == (folder, "", 0.5)
+    assert Path(proposed.data.valid[0]).parent == folder
+    assert 'source = "train.un"' in (folder / "experiment.toml").read_text()
+    moved = folder.rename(tmp_path / "moved")
+    found = calque(
+        "train", moved, "--set", "train.max_seconds=0", "--set", "train.max_updates=2", "--set", "train.threads=1"
+    )
+    assert found.status == 0, found.err
+    # What is large is not repeated.
+    calque("new", tmp_path / "other", "--train", *made, "--back-translated", *own, "--no-measure", "--valid", *own)
+    assert load(tmp_path / "other" / "experiment.toml").data.weights == (1.0, 5.0)
+
+
+def test_faults_of_back_translated_text_are_told(calque: Run, tmp_path: Path) -> None:
+    own = write(tmp_path, sentences(60))
+    found = calque(
+        "new", tmp_path / "new", "--train", *own, "--back-translated", own[0], tmp_path / "none", "--no-measure"
+    )
+    assert (found.status, found.out) == (1, "")
+    assert "D101" in found.err
+    assert not (tmp_path / "new").exists()
+    found = calque("new", tmp_path / "new", "--train", *own, "--back-translated", own[0], own[0], "--no-measure")
+    assert "D130" in found.err

@@ -60,6 +60,13 @@ class _New(click.Command):
     "--valid", type=FILE, nargs=2, help="Source and target validation text; else a part of the training text."
 )
 @click.option(
+    "--back-translated",
+    "made",
+    type=FILE,
+    nargs=2,
+    help="More pairs: text of the target language, and before it its translation by a run in the other direction.",
+)
+@click.option(
     "--time",
     "budget",
     type=_Seconds(),
@@ -79,6 +86,7 @@ def new(
     budget: float | None,
     no_measure: bool,
     attention: str | None,
+    made: tuple[Path, Path] | None,
 ) -> None:
     """Write a short experiment into a new FOLDER, sized to the corpus and to a budget of time; explain the choices.
 
@@ -87,7 +95,7 @@ def new(
     from calque.workflow.new import new_experiment
     from calque.workflow.new.proposal import lines
 
-    proposal = new_experiment(folder, train, valid or (), budget, not no_measure, attention)
+    proposal = new_experiment(folder, train, valid or (), budget, not no_measure, attention, made or ())
     if proposal.warnings:
         tell(render_all(proposal.warnings) + "\n")
     for line in lines(proposal):

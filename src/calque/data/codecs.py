@@ -16,6 +16,8 @@ from calque.ground.files import write_whole
 
 JOINER = "@@"
 """Ends a piece that is not the last of its word, as in subword-nmt."""
+SHOWN = 20
+"""Symbols that an error names, at most."""
 _SPACES = " \t\u2581"
 """White space between words, and the character that sentencepiece writes for it."""
 
@@ -33,7 +35,9 @@ class Codec(ABC):
     def check_symbol(self, word: str) -> None:
         """Raises D209 where a word is no symbol of this vocabulary."""
         if word not in self.symbols:
-            raise error("D209", None, tag=word, nearest=nearest(word, self.symbols))
+            meant = nearest(word, self.symbols)
+            known = ", ".join(f"`{one}`" for one in self.symbols[:SHOWN]) or "no symbols"
+            raise error("D209", None, tag=word, nearest=meant, known=None if meant else known)
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from calque.data.codecs import Codec, MergeCodec, PieceCodec, WordCodec, cut, split, without_tabs
 from calque.data.imported_codec import ImportedCodec
@@ -28,11 +29,15 @@ LOADERS: dict[str, Callable[[Path, str, str], Codec]] = {
 }
 COVERAGE = 0.9995
 """The share of a text that has pieces for each of its characters, where a script is large: sentencepiece's default."""
-_SAME = {
+_SAME: dict[str, Any] = {
     "normalization_rule_name": "identity",
     "max_sentence_length": 1 << 24,  # longer lines, in bytes, would be ignored: sentencepiece's default is 4,192
     "num_threads": 4,  # constant, because the sums of unigram depend on it
-    **{"pad_id": PAD, "bos_id": BOS, "eos_id": EOS, "unk_id": UNK, "unk_surface": SPECIALS[UNK]},
+    "pad_id": PAD,
+    "bos_id": BOS,
+    "eos_id": EOS,
+    "unk_id": UNK,
+    "unk_surface": SPECIALS[UNK],
     "minloglevel": 3,
 }
 """What sentencepiece is always told."""

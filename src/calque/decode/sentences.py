@@ -66,7 +66,7 @@ Some = TypeVar("Some", bound=Translator)
 
 
 def with_tag(loaded: Some, tag: str) -> Some:
-    """The translator, with this symbol in front of every line; without a tag as it is. Raises D209 where the run lacks the symbol."""
+    """The translator, with this symbol in front of every line; without a tag as it is. Raises D209 where it lacks the symbol."""
     return replace(loaded, source=tagged(loaded.source, tag))
 
 

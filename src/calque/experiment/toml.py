@@ -143,13 +143,23 @@ def literal(value: object) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, tuple):
-        return "[" + ", ".join(map(_part, value)) + "]"
+        return _list(value)
     body = str(value)
     if "\n" not in body:
         return _string(body)
     if "'''" not in body and not body.endswith("'") and all(c in "\t\n" or c.isprintable() for c in body):
         return f"'''\n{body}'''"
     return '"""\n' + "\n".join(_string(line)[1:-1] for line in body.split("\n")) + '"""'
+
+
+def _list(values: tuple[object, ...]) -> str:
+    """A list on one line; of tables, one on each."""
+    parts = list(map(_part, values))
+    return (
+        "[\n" + "".join(f"    {part},\n" for part in parts) + "]"
+        if any(map(is_dataclass, values))
+        else f"[{', '.join(parts)}]"
+    )
 
 
 def _part(value: object) -> str:

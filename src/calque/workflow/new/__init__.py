@@ -14,11 +14,13 @@ from calque.data.lines import check_corpus
 from calque.data.split_writer import keep
 from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, reason_of
 from calque.ground.files import whole, write_whole
 from calque.run.folder import refuse_full
 from calque.workflow.new.choices import SIZES, Choice, CorpusFigures, Size, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
+from calque.workflow.new.made import MadeText
 from calque.workflow.new.pace import AssumedPace, MeasuredPace, text_of, weights
 from calque.workflow.new.proposal import Proposal, brief_toml
 from calque.workflow.new.survey import Survey, crossed, sample_of, survey
@@ -40,24 +42,31 @@ def new_experiment(
     budget: float | None = None,
     measured: bool = True,
     attention: str | None = None,
+    made: Sequence[Path] = (),
 ) -> Proposal:
     """Writes `experiment.toml` and `model.adl` into a new folder, for a budget in seconds if one is given.
 
     Without validation files one pair in twenty, at most 1,000, is held out, chosen by its content; both parts are written beside
     the experiment. The pace is measured for some seconds, unless `measured` is false. `attention`: of `ATTENTION`; None: by size.
+    `made`: further pairs, whose sources a machine translated from their targets.
     Raises X405 (the folder is not empty), X408 (it cannot be written; nothing of it is left), X413 (all pairs are the same), D309
     (training would leave out all of them), and what the check of the corpora raises.
     """
     try:
         refuse_full(folder)
         surveyed, held_out = _surveyed(train, valid)
+        beside = MadeText.of(made) if made else None
         refuse_full(folder)  # the survey may have taken minutes
         with whole(folder):
             if not valid:
                 train, valid, held_out = hold_out(folder, train, surveyed.pairs)
                 pairs = surveyed.pairs - held_out
                 surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
-            return _propose(folder, (train, valid), held_out, surveyed, budget, measured, _sizes(attention))
+            texts = _Texts(_paths(train), _paths(valid), held_out)
+            if beside is not None:
+                texts = texts._replace(train=beside.texts(train, surveyed), made=beside.pairs)
+                surveyed = beside.beside(surveyed)
+            return _propose(folder, texts, surveyed, budget, measured, _sizes(attention))
     except OSError as e:
         raise error("X408", Place(str(folder)), reason=reason_of(e)) from None
 
@@ -72,23 +81,31 @@ def _surveyed(train: Sequence[Path], valid: Sequence[Path]) -> tuple[Survey, int
     return replace(surveyed, warnings=warnings), held.pairs
 
 
+class _Texts(NamedTuple):
+    """The texts of an experiment, the pairs of the one for validation, and how many pairs of training are back-translated."""
+
+    train: tuple[str, ...] | tuple[TrainingText, ...]
+    valid: tuple[str, ...]
+    held_out: int
+    made: int = 0
+
+
 def _propose(
     folder: Path,
-    files: tuple[Sequence[Path], Sequence[Path]],
-    held_out: int,
+    texts: _Texts,
     surveyed: Survey,
     budget: float | None,
     measured: bool,
     sizes: Sequence[Size],
 ) -> Proposal:
-    fitted = _fitted(held_out, surveyed, budget, measured, vocabulary(surveyed.pairs), sizes)
+    fitted = _fitted(texts.held_out, surveyed, budget, measured, vocabulary(surveyed.pairs), sizes)
     if fitted.choice.size.entries:
-        again = _fitted(held_out, surveyed, budget, measured, fitted.choice.size.entries, sizes)
+        again = _fitted(texts.held_out, surveyed, budget, measured, fitted.choice.size.entries, sizes)
         fitted = again if again.choice.size == fitted.choice.size else fitted
     choice = fitted.choice
     write_whole(folder / "model.adl", text_of(choice.size, choice.dropout).encode())
     experiment = Experiment(
-        data=replace(fitted.vocabulary, train=_paths(files[0]), valid=_paths(files[1])),
+        data=replace(fitted.vocabulary, train=texts.train, valid=texts.valid),
         model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
         train=_schedule(fitted.corpus, choice),
     )
@@ -96,7 +113,8 @@ def _propose(
         folder=folder,
         experiment=experiment,
         choice=choice,
-        counts=(fitted.corpus.pairs if fitted.warnings else surveyed.pairs - surveyed.blank, held_out),
+        counts=(fitted.corpus.pairs if fitted.warnings else surveyed.pairs - surveyed.blank, texts.held_out),
+        made=texts.made,
         words=surveyed.words,
         units=surveyed.units,
         subwords=fitted.subwords,

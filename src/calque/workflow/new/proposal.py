@@ -1,6 +1,7 @@
 """The proposal of `calque new`: as a short experiment file with a comment on each key, and as ten lines with reasons."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -8,8 +9,10 @@ from typing import NamedTuple
 from calque.experiment import Experiment
 from calque.experiment.keys import SECTIONS
 from calque.experiment.toml import comment, literal
+from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import Diagnostic
 from calque.workflow.new.choices import ATTENTION, Choice
+from calque.workflow.new.made import TAG
 from calque.workflow.new.pace import MeasuredPace
 
 # The keys that people change, in the order of the file, with their comments. Other keys are written where they are not default.
@@ -58,6 +61,8 @@ class Proposal(NamedTuple):
     measured: MeasuredPace | None
     """None: the pace is assumed."""
     warnings: tuple[Diagnostic, ...] = ()
+    made: int = 0
+    """Back-translated pairs; those for training are then the pairs of a pass."""
 
     @property
     def file(self) -> Path:
@@ -95,6 +100,8 @@ def _from(folder: Path, value: object) -> object:
     """A value, absolute paths into the folder as paths from there."""
     if isinstance(value, tuple):
         return tuple(_from(folder, part) for part in value)
+    if isinstance(value, TrainingText):
+        return replace(value, source=str(_from(folder, value.source)), target=str(_from(folder, value.target)))
     inside = isinstance(value, str) and Path(value).is_absolute() and Path(value).is_relative_to(folder.resolve())
     return str(Path(str(value)).relative_to(folder.resolve())) if inside else value
 
@@ -110,6 +117,9 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
     (source, target), (one, other) = proposal.words, proposal.units
     words = f"{source:.1f} {one} a source, {target:.1f} {'' if one == other else f'{other} '}a target"
     yield "corpus", f"{pairs:,} pairs for training, {valid:,} for validation; {words}"
+    if proposal.made:
+        own = pairs - proposal.made
+        yield "back-translated", f"{proposal.made:,} of these pairs, tagged {TAG}; in a pass the corpus has {own:,}"
     data, few = proposal.experiment.data, "few enough that this text shows each of them often"
     if data.byte_fallback:
         few = "at most half of them characters, rare ones by their bytes"

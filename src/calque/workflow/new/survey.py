@@ -16,7 +16,8 @@ from calque.ground.diagnostics import Diagnostic, Place
 SAMPLE = 10_000
 """Pairs, evenly spaced over the corpus, from which a vocabulary is learned and lengths are measured."""
 FEW = 5_000
-"""A corpus of fewer pairs is too small (D132); the page of the code explains the number."""
+"""A corpus of fewer pairs is too small; the page of `FEW_PAIRS` explains the number."""
+FEW_PAIRS = "D132"
 COPIES = 0.05
 """From this share of pairs with equal sides on, they are reported (D130)."""
 TABS = 0.5
@@ -65,7 +66,7 @@ def survey(source: Path, target: Path) -> Survey:
     elif len(sample[0]) >= ENOUGH and (related := correlation(*sample)) < UNRELATED:
         warnings.append(_warning("D134", target, found=f"{related:.2f}", least=UNRELATED, source=str(source)))
     if (left := checked.pairs - blank) < FEW:
-        warnings.append(_warning("D132", source, n=f"{left:,}", least=f"{FEW:,}"))
+        warnings.append(_warning(FEW_PAIRS, source, n=f"{left:,}", least=f"{FEW:,}"))
     return Survey(checked.pairs, blank, *_mean_lengths(sample), sample, tuple(warnings))
 
 

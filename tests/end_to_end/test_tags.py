@@ -1,0 +1,134 @@
+"""A run of two texts with tags: training, translation, scores, fine-tuning, export and a server, by its symbols."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from command import Outcome, Run
+from serving import served
+from test_parent import child, done
+from tiny import experiment, text
+
+import calque as package
+from calque.data.subwords import load_codecs
+
+TAGS = ("<2x>", "<2y>")
+LINES = ["a b c", "", "d h e", "never-seen a"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trained on letters backwards under one tag, and on their capitals under another."""
+    import sys
+
+    from calque import cli
+
+    folder = tmp_path_factory.mktemp("tags")
+    for name in (*text(folder, "train"), *text(folder, "valid", 15)):
+        (folder / name).with_suffix(".capitals").write_text((folder / name).read_text().upper())
+    x = {"source": "train.source", "target": "train.target", "tag": TAGS[0]}
+    y = {
+        "source": "train.source",
+        "target": "train.capitals",
+        "tag": TAGS[1],
+        "valid": ["valid.source", "valid.capitals"],
+    }
+    path = experiment(folder, data__train=[], max_updates=100, validate_every_updates=50)
+    tables = ", ".join("{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in one.items()) + " }" for one in (x, y))
+    path.write_text(path.read_text().replace("train = []", f"train = [ {tables} ]"))
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(sys, "argv", ["calque", "train", str(path), "--out", str(folder / "run")])
+        cli.main()
+    return folder / "run"
+
+
+def stdin(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def out(found: Outcome) -> list[str]:
+    assert found.status == 0, found.err
+    return found.out.splitlines()
+
+
+def written(tag: str) -> list[str]:
+    """The lines with a tag written into them."""
+    return [f"{tag} {line}" if line else "" for line in LINES]
+
+
+def test_a_tag_is_the_same_as_its_symbol_in_every_line(calque: Run, run: Path) -> None:
+    plain = out(calque("translate", run, stdin=stdin(LINES)))
+    found = {tag: out(calque("translate", run, "--tag", tag, stdin=stdin(LINES))) for tag in TAGS}
+    for tag, lines in found.items():
+        assert lines == out(calque("translate", run, stdin=stdin(written(tag))))
+        assert lines == out(calque("translate", run, "--set", f"decode.tag={tag}", stdin=stdin(LINES)))
+        assert lines == package.load(run, tag=tag).translate(LINES)
+        assert lines == out(calque("translate", run, "--tag", tag, "--workers", 2, stdin=stdin(LINES)))
+        assert lines[1] == ""
+    lower, upper = ("".join(found[tag]) for tag in TAGS)
+    assert lower.islower()
+    assert upper.isupper()
+    assert len(plain) == len(LINES)
+
+
+def test_scores_have_the_tag_too(calque: Run, run: Path, tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("source", "written", "target")}
+    for name, lines in (("source", LINES), ("written", written(TAGS[1])), ("target", ["x", "a", "E H D", "a"])):
+        files[name].write_bytes(stdin(lines))
+    given = out(calque("score", run, files["source"], files["target"], "--tag", TAGS[1]))
+    assert given == out(calque("score", run, files["written"], files["target"]))
+    assert given != out(calque("score", run, files["source"], files["target"]))
+
+
+@pytest.mark.parametrize("command", ["translate", "score"])
+def test_another_word_is_no_tag(calque: Run, run: Path, tmp_path: Path, command: str) -> None:
+    files = () if command == "translate" else (tmp_path / "one", tmp_path / "one")
+    (tmp_path / "one").write_text("a\n")
+    found = calque(command, run, *files, "--tag", "<2z>", stdin=b"a\n")
+    assert (found.status, found.out) == (1, "")
+    assert "D209" in found.err
+    assert "did you mean `<2y>`?" in found.err
+    found = calque(command, run, *files, "--tag", "two words", stdin=b"a\n")
+    assert (found.status, found.out) == (2, "")
+    assert "X233" in found.err
+
+
+def test_a_child_has_the_symbols_of_its_parent(calque: Run, run: Path, tmp_path: Path) -> None:
+    own = child(tmp_path, data__symbols=[TAGS[0]])
+    done(calque, "train", own, "--from", run, "--out", tmp_path / "child")
+    assert load_codecs(tmp_path / "child" / "codecs")[0].symbols == TAGS
+    assert package.load(tmp_path / "child", tag=TAGS[1]).translate("a b")
+    done(calque, "train", tmp_path / "child", "--set", "train.max_updates=9")  # goes on, by its own experiment
+    other = child(tmp_path, data__symbols=["<2z>"])
+    told = done(calque, "train", other, "--from", run, "--out", tmp_path / "other", status=1)
+    assert "D209" in told
+    assert not (tmp_path / "other" / "model.safetensors").exists()
+
+
+def test_a_run_to_give_away_keeps_its_symbols(calque: Run, run: Path, tmp_path: Path) -> None:
+    done(calque, "export", run, "--to", "calque", "--out", tmp_path / "given")
+    found = package.load(tmp_path / "given", tag=TAGS[0], precision="float32")
+    assert found.loaded.source.symbols == TAGS
+    assert len(found.translate(LINES)) == len(LINES)
+
+
+def test_one_run_serves_several_languages(run: Path) -> None:
+    named = [f"en-de={TAGS[0]}", f"en-fr={TAGS[1]}"]
+    with served([run], named=named) as client:
+        assert {one["code"]: one["targets"] for one in client.get("/languages").json}["en"] == ["de", "fr"]
+        for tag, code in zip(TAGS, ("de", "fr"), strict=True):
+            answers = client.translate(LINES, target=code).json["translatedText"]
+            assert answers == package.load(run, tag=tag).translate(LINES)
+
+
+def test_a_server_refuses_a_tag_that_its_run_lacks(calque: Run, run: Path) -> None:
+    found = calque("serve", run, "--pair", "en-de=<2z>", "--port", 0)
+    assert found.status == 1
+    assert "D209" in found.err
+    found = calque("serve", run, "--pair", "en-de=<2x>", "--pair", "en-fr", "--port", 0)
+    assert "K422" in found.err
+    moved = run.parent / "en-de"
+    shutil.copytree(run, moved)
+    found = calque("serve", moved, "--set", "decode.tag=<2z>", "--port", 0)
+    assert "D209" in found.err
