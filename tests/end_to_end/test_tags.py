@@ -111,6 +111,7 @@ def test_a_run_to_give_away_keeps_its_symbols(calque: Run, run: Path, tmp_path: 
     found = package.load(tmp_path / "given", tag=TAGS[0], precision="float32")
     assert found.loaded.source.symbols == TAGS
     assert len(found.translate(LINES)) == len(LINES)
+    assert "`<2x>`, `<2y>`" in (tmp_path / "given" / "README.md").read_text()
 
 
 def test_one_run_serves_several_languages(run: Path) -> None:

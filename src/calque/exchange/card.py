@@ -65,6 +65,10 @@ def _corpus(exported: Exported) -> str:
         ("digest of the compiled corpus", f"`{meta.get('data', 'none')}`"),
         ("subwords", data.subwords),
     ]
+    if symbols := exported.trained.codecs[0].symbols:
+        rows.append(("symbols, words that are never cut", ", ".join(f"`{one}`" for one in symbols)))
+    if tag := exported.trained.experiment.decode.tag:
+        rows.append(("symbol in front of every line", f"`{tag}`: other tools want it in the text"))
     if origin := meta.get("imported"):
         rows.append(("imported from", f"{origin['format']} ({origin['model_type']})"))
     return _table(("what", "value"), rows) + "\n\n*to fill in*: where the text comes from."
