@@ -137,8 +137,9 @@ def refusing(fault: Exception) -> Callable[..., Callable[[], None]]:
 def test_what_cannot_be_a_graph_runs_layer_by_layer(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captured, "captured", refusing(fault))
     made = model(dropout=0.3)
+    told = list[str]()
     graphs, plain = (
-        CapturedGradients(made, TrainSettings()),
+        CapturedGradients(made, TrainSettings(), told.append),
         CapturedGradients(twin := model(dropout=0.3), TrainSettings()),
     )
     plain.refused = "from the start"
@@ -146,6 +147,8 @@ def test_what_cannot_be_a_graph_runs_layer_by_layer(fault: Exception, monkeypatc
         assert torch.equal(graphs(batch(0, 9), seed).loss, plain(batch(0, 9), seed).loss)
         assert all(torch.equal(gradients(made)[name], value) for name, value in gradients(twin).items())
     assert graphs.refused in ("it waits", captured.FULL)
+    assert len(told) == 1  # however many batches follow
+    assert told[0].endswith(graphs.refused)
 
 
 def test_where_memory_ends_graphs_are_given_up_first(monkeypatch: pytest.MonkeyPatch) -> None:

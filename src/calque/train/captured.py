@@ -26,6 +26,11 @@ KEPT, SEEN = 256, 4096
 LOSS, NLL = "the loss", "the negative log-likelihood"
 """No paths of weights."""
 FULL = "the device has not enough memory for graphs"
+Tell = Callable[[str], None]
+
+
+def silent(line: str) -> None:
+    """Tells nobody."""
 
 
 class PaddedBatch(NamedTuple):
@@ -75,9 +80,10 @@ def padded(batch: Batch) -> PaddedBatch:
 
 
 class CapturedGradients:
-    """Gradients of a model's loss, by graphs. `refused`: why layers run one by one; empty where they need not."""
+    """Gradients of a model's loss, by graphs. `refused`: why layers run one by one, which is told; empty where they need not."""
 
-    def __init__(self, model: Model, settings: TrainSettings):
+    def __init__(self, model: Model, settings: TrainSettings, tell: Tell = silent):
+        self._tell = tell
         self._model, self._smoothing, self._summed = model, settings.label_smoothing, settings.accumulate > 1
         self._parameters = dict(model.named_parameters())
         self._graphs: OrderedDict[tuple[int, int, int], _Graph | None] = OrderedDict()
@@ -136,6 +142,7 @@ class CapturedGradients:
 
     def _refuse(self, why: str) -> None:
         self.refused = why
+        self._tell(f"layers run one by one, not as a graph of kernels, which is slower for small models: {why}")
         self._graphs.clear()
         forget(self._model.device)
 
@@ -192,9 +199,14 @@ class _Graph(NamedTuple):
         self.run()
 
 
-def updater_of(model: Model, settings: TrainSettings, precision: str, graphs: bool = True) -> Updater:
-    """The optimiser of a model, on an accelerator with `graphs`; truncated back-propagation has none."""
+def updater_of(
+    model: Model, settings: TrainSettings, precision: str, graphs: bool = True, tell: Tell = silent
+) -> Updater:
+    """The optimiser of a model, on an accelerator with `graphs`; truncated back-propagation has none.
+
+    `tell` is called with a line where there can be none.
+    """
     updater = Updater(model, settings, precision)
     if graphs and model.device.type != "cpu" and not settings.bptt_words:
-        updater.graphs = CapturedGradients(model, settings)
+        updater.graphs = CapturedGradients(model, settings, tell)
     return updater

@@ -100,7 +100,7 @@ def _open(task: TrainingTask, signals: Signals) -> "_Loop":
     origin: Mapping[str, Any] = {}
     if stored is None and experiment.model.parent:
         parent, origin = begin_from(model, prepared.codecs, experiment, call.tell)
-    state = TrainingState(model, experiment.train, checkpoints, names, parent)
+    state = TrainingState(model, experiment.train, checkpoints, names, parent, call.tell)
     if stored is not None:
         state.resume(*stored)
     feed = feed_of(replace(task, experiment=experiment))

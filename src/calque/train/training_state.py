@@ -1,6 +1,6 @@
 """The state of a training: all that an exact continuation needs, and the files that hold it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -28,10 +28,11 @@ class TrainingState:
         checkpoints: Checkpoints,
         identity: Mapping[str, str],
         parent: Mapping[str, Any] | None,
+        tell: Callable[[str], None],
     ):
         self.model, self.checkpoints, self.identity, self.parent = model, checkpoints, identity, parent
         self.precision = settings.precision
-        self.updater = updater_of(model, settings, settings.precision)
+        self.updater = updater_of(model, settings, settings.precision, tell=tell)
         self.standing = TrainingPosition()
         torch.manual_seed(settings.seed)
 
