@@ -198,3 +198,24 @@ def test_the_weights_of_a_loaded_run_are_its_file(runs: dict[str, Path]) -> None
     lines = [line.split(" ", 1)[0].split("-") for line in weights.read_text().split("\n") if str(runs["one"]) in line]
     mapped = [range(int(first, 16), int(last, 16)) for first, last in lines]
     assert all(any(p.data_ptr() in one for one in mapped) for p in held.model.parameters())
+
+
+@pytest.mark.parametrize("options", [(), ("--workers", 2), ("--buffer-size", 1), ("--beam", 1)])
+def test_lines_of_several_sentences(calque: Run, runs: dict[str, Path], options: tuple[object, ...]) -> None:
+    text = ["a be. C d!  E f", "", "ab. Be. Cd."]
+    found = lines(calque("translate", runs["one"], "--sentences", *options, stdin="\n".join(text).encode()))
+    parts = lines(calque("translate", runs["one"], *options, stdin=b"a be.\nC d!\nE f\nab.\nBe.\nCd.\n"))
+    assert found == [f"{parts[0]} {parts[1]}  {parts[2]}", "", " ".join(parts[3:])]
+
+
+@pytest.mark.parametrize("options", [("--scores",), ("--n-best", 2), ("--prefix", "x")])
+def test_what_sentences_cannot_have(calque: Run, runs: dict[str, Path], options: tuple[object, ...]) -> None:
+    found = calque("translate", runs["one"], "--sentences", *options, stdin=b"a\n")
+    assert (found.status, found.out) == (2, "")
+    assert "--sentences" in found.err
+
+
+def test_a_cut_sentence_is_told_with_its_line(calque: Run, runs: dict[str, Path]) -> None:
+    words = " ".join("a" * 600)
+    found = calque("translate", runs["one"], "--sentences", stdin=f"ab. Be. Cd.\nBe. {words}\n".encode())
+    assert "stdin:2" in found.err.replace("<stdin>", "stdin")

@@ -35,6 +35,9 @@ CHUNK = 2000
 @click.option("--n-best", type=click.IntRange(1, 1000), default=1, show_default=True, help="Translations per line.")
 @click.option("--scores", is_flag=True, help="Each line: score, tab, translation.")
 @TAG
+@click.option(
+    "--sentences", is_flag=True, help="Lines of several sentences: translate each by itself. One line stays one."
+)
 @click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
 @click.option("--sample", is_flag=True, help="Sample words at random: N samples per line with --n-best N.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples; needs --sample.")
@@ -69,6 +72,7 @@ def translate(
     n_best: int,
     scores: bool,
     tag: str | None,
+    sentences: bool,
     invariant: bool,
     sample: bool,
     seed: int | None,
@@ -85,6 +89,7 @@ def translate(
 
     Bytes that are not UTF-8 are read as U+FFFD: the line is translated, its number is reported, and the exit status is 1.
     """
+    _check_sentences(sentences, n_best > 1 or scores or prefix is not None)
     with loading():
         from calque.workflow.api import open_loaded
         from calque.workflow.show import LineProgress
@@ -92,13 +97,17 @@ def translate(
     decode = _decode_entries(runs[0], overrides, options)
     opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
     with reading() as repairs:
-        source = _Input(repairs, prefix, buffer_size)
-        progress = LineProgress("translating", _lines_ahead())
+        source = _Input(repairs, prefix, buffer_size, sentences)
+        progress = LineProgress("translating", None if sentences else _lines_ahead())
         translations = _translations(opened, source, n_best, invariant, workers, threads, progress)
         with contextlib.closing(translations), progress:
-            for hypotheses in translations:
-                _print_hypotheses(hypotheses, n_best, scores)
+            _print(translations, source, n_best, scores)
         source.check()
+
+
+def _check_sentences(sentences: bool, of_lines: bool) -> None:
+    if sentences and of_lines:
+        raise click.UsageError("--sentences puts lines together again: without --n-best, --scores and --prefix")
 
 
 def _decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str, object]) -> "list[KeyEntry]":
@@ -126,13 +135,22 @@ def _translations(
     from calque.decode.translate import translate_stream
     from calque.decode.workers import WorkerTask, translate_with_workers
 
-    warn = source.repairs.note
+    warn = source.warn
     if workers > 1 and source.chunk > 1:  # a line that is typed is answered at once, by one process
         each = threads or max(1, (os.cpu_count() or 1) // workers)
         task = WorkerTask(open_runs, n_best, invariant, each, told_fault)
         return translate_with_workers(task, workers, source, warn=warn, progress=progress)
     set_threads(threads)
     return translate_stream(open_runs(), source, n_best, invariant, source.chunk, warn, progress)
+
+
+def _print(translations: "Iterator[list[Translation]]", source: "_Input", n_best: int, scores: bool) -> None:
+    """Prints the translations of all lines, those of sentences together."""
+    if source.divided is not None:
+        for line in source.divided.together(hypotheses[0].text for hypotheses in translations):
+            click.echo(line)
+    for hypotheses in translations:
+        _print_hypotheses(hypotheses, n_best, scores)
 
 
 def _print_hypotheses(hypotheses: "list[Translation]", n_best: int, scores: bool) -> None:
@@ -171,19 +189,24 @@ class _Input:
     fault.
     """
 
-    def __init__(self, repairs: "Repairs", prefixes: Path | None, chunk: int | None = None):
+    def __init__(self, repairs: "Repairs", prefixes: Path | None, chunk: int | None = None, sentences: bool = False):
+        """`sentences`: what is given are the sentences of the lines, which `divided` puts together again."""
+        from calque.decode.divided import DividedLines
+
         if sys.stdin is None:
             raise error("X402", Place("stdin"), reason="it is closed")
         self.repairs, self._prefix_file = repairs, prefixes
         self._lines = repairs.standard_input()
         self._prefixes = None if prefixes is None else repairs.lines(prefixes)
+        self.divided = DividedLines(self._lines) if sentences else None
+        self.warn = repairs.note if self.divided is None else self.divided.warnings_of_lines(repairs.note)
         self.fault: CalqueError | None = None
         # At a terminal each line is translated before the next one is read.
         self.chunk = chunk or (1 if sys.stdin.isatty() else CHUNK)
 
     def __iter__(self) -> Iterator["InputLine"]:
         try:
-            yield from self._lines if self._prefixes is None else self._with_prefixes(self._prefixes)
+            yield from self.divided or (self._lines if self._prefixes is None else self._with_prefixes(self._prefixes))
         except CalqueError as fault:
             self.fault = fault
         except OSError as e:

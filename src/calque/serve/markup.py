@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from calque.decode.divided import sentences_in
 from calque.serve.inline import MarkedLine, Shares, is_inline, marked_line, opens, written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
-_SENTENCE_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
-_OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
 # Nothing is matched in two ways, so that it takes linear time.
 _TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*+>")
 _SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
@@ -108,7 +107,7 @@ class Lines:
         """The parts of text and inline tags between two tags that divide."""
         for some in self._cut(pieces) if self._by_sentence else [pieces]:
             line = marked_line(some) if any(not is_text for _, is_text in some) else None
-            if line is None or not line.text or (self._by_sentence and len(list(_sentences(line.text))) > 1):
+            if line is None or not line.text or (self._by_sentence and len(list(sentences_in(line.text))) > 1):
                 yield from self._divided(some)
                 continue
             yield html.escape(line.before, quote=False)
@@ -121,7 +120,7 @@ class Lines:
     def _cut(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
         """Pieces sentence by sentence, where a sentence ends outside all tags."""
         plain = "".join(piece for piece, is_text in pieces if is_text)
-        ends = itertools.accumulate(len(sentence) + len(space) for sentence, space in _sentences(plain))
+        ends = itertools.accumulate(len(sentence) + len(space) for sentence, space in sentences_in(plain))
         left = list(ends)[::-1]
         some: list[tuple[str, bool]] = []
         depth = at = 0
@@ -146,7 +145,7 @@ class Lines:
 
     def _line(self, line: str) -> Iterator[str | int]:
         """White space and the numbers of lines."""
-        for sentence, space in _sentences(line) if self._by_sentence else [(line, "")]:
+        for sentence, space in sentences_in(line) if self._by_sentence else [(line, "")]:
             core = sentence.strip()
             if not core:
                 yield sentence + space
@@ -165,21 +164,6 @@ def _pairs(split: Sequence[str | None]) -> Iterator[tuple[str, str]]:
         texts.append(part or "")
     for k in range(0, len(texts), 2):
         yield texts[k], texts[k + 1] if k + 1 < len(texts) else ""
-
-
-def _sentences(line: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a line, each with the white space behind it. A point behind a single letter ends none."""
-    began = 0
-    for found in _SENTENCE_ENDS.finditer(line):
-        at = found.start()
-        initial = line[at] == "." and line[at - 1 : at].isalpha() and not line[max(0, at - 2) : at - 1].isalnum()
-        opening = _OPENING.match(line, found.end())
-        follows = line[opening.end() : opening.end() + 1] if opening else ""
-        if follows and not initial and not follows.islower():
-            end = found.end() - len(found[1] or found[2] or "")
-            yield line[began:end], line[end : found.end()]
-            began = found.end()
-    yield line[began:], ""
 
 
 def _pieces(text: str) -> Iterator[tuple[str, bool]]:

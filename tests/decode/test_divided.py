@@ -1,0 +1,53 @@
+"""Lines cut into sentences, and put together again."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calque.decode.divided import DividedLines, sentences_in
+from calque.ground.diagnostics import Diagnostic, Place
+
+SENTENCES = 'He said "no." Then J. Smith left!  Why? 3.5 km. 好。再见。'
+
+
+def test_sentences_end_where_the_next_begins() -> None:
+    assert [sentence for sentence, _ in sentences_in(SENTENCES)] == [
+        *('He said "no."', "Then J. Smith left!", "Why?", "3.5 km.", "好。", "再见。"),
+    ]
+
+
+lines = st.lists(
+    st.lists(st.sampled_from([*"aB. !?", "。", "J. ", "\t", " 3.5 "]), max_size=12).map("".join), max_size=8
+)
+
+
+@given(lines)
+def test_lines_are_what_they_were(given_lines: list[str]) -> None:
+    divided = DividedLines(given_lines)
+    assert list(divided.together(iter(divided))) == given_lines
+
+
+@given(lines, st.integers(1, 5))
+def test_lines_are_put_together_while_others_are_read(given_lines: list[str], ahead: int) -> None:
+    divided = DividedLines(given_lines)
+    read = iter(divided)
+
+    def some_ahead() -> object:
+        held = []
+        for sentence in read:
+            held.append(sentence)
+            if len(held) >= ahead:
+                yield from held
+                held = []
+        yield from held
+
+    assert list(divided.together(some_ahead())) == given_lines  # type: ignore[arg-type]  # text
+
+
+def test_a_warning_names_the_line_of_its_sentence() -> None:
+    divided, found = DividedLines(["One. Two.", "", "Three. Four. Five."]), list[Diagnostic]()
+    warn = divided.warnings_of_lines(found.append)
+    for number, _ in enumerate(divided, 1):
+        warn(Diagnostic("D606", Place("stdin", number)))
+    assert [d.where.line for d in found if isinstance(d.where, Place)] == [1, 1, 2, 3, 3, 3]
+    warn(Diagnostic("D606"))
+    assert found[-1].where is None
