@@ -4,6 +4,7 @@ import dataclasses
 import math
 import string
 import tomllib
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -464,6 +465,9 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["data"]["symbols"] = draw(st.lists(symbols, max_size=3).map(tuple))
     made["decode"]["tag"] = draw(symbols | st.just(""))
     made["data"]["stream"] = draw(st.sampled_from(["", "-", "/a/pipe"]))
+    if made["data"]["stream"]:  # in front of whose lines stands what the stream writes
+        plain_texts = (text if isinstance(text, str) else replace(text, tag="") for text in made["data"]["train"])
+        made["data"]["train"] = tuple(plain_texts)
     if made["data"]["stream"]:
         made["train"] |= {"max_epochs": 0, "validate_every_epochs": 0, "schedule": "constant"}
     falls = made["train"]["schedule"] != "constant" and made["train"]["min_lr"] < made["train"]["lr"]

@@ -83,10 +83,13 @@ def test_a_tag_stands_in_front_of_lines_that_have_words(tmp_path, kind):
     assert here.cut(ids, 3) == ids[:3]
     assert (here.size, here.kind, here.decode(ids)) == (codec.size, codec.kind, codec.decode(ids))
     assert tagged(codec, "") is codec
-    assert tagged(here, "") is here
-    other = tagged(here, "⟦x⟧")
-    assert isinstance(other, TaggedCodec)
-    assert other.codec is codec  # in place of the first, not in front of it
+    assert here.encode(["▁"]) == codec.encode(["▁"])  # which is white space to sentencepiece
+    # A text that has symbols itself is tagged as a whole; a line to translate keeps its own.
+    own = f"{SYMBOLS[2]} {ENGLISH[0]}"
+    assert here.encode([own]) == codec.encode([f"<2de> {own}"])
+    kept = TaggedCodec(codec, "<2de>", others=True)
+    assert kept.encode([own, ENGLISH[0]]) == codec.encode([own, f"<2de> {ENGLISH[0]}"])
+    assert kept.words(own) == codec.words(own)
 
 
 def test_a_tag_is_a_symbol_of_the_vocabulary(tmp_path):
@@ -145,6 +148,15 @@ def test_every_source_of_a_tagged_text_begins_with_its_tag(tmp_path, mixed):
     valid = corpus.split("valid")
     assert not any(4 in valid.source(i) for i in range(count))
     np.testing.assert_array_equal(train.source(count)[1:], valid.source(count - 1))
+
+
+def test_a_tag_is_no_reason_to_leave_a_pair_out(tmp_path, mixed):
+    """Not by the ratio of lengths, nor by the longest."""
+    longest = max(len(line.split()) for line in (*ENGLISH, *GERMAN))
+    bounds = replace(mixed, max_ratio=1.2, max_tokens=longest, subwords="words", codes="")
+    corpus = prepare(bounds, tmp_path / "corpus", Path())
+    first, second = corpus.split("train").parts
+    assert 0 < first == second < len(ENGLISH)
 
 
 def test_a_corpus_is_that_of_its_tags(tmp_path, mixed):

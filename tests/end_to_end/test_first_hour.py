@@ -494,5 +494,14 @@ def test_faults_of_back_translated_text_are_told(calque: Run, tmp_path: Path) ->
     assert (found.status, found.out) == (1, "")
     assert "D101" in found.err
     assert not (tmp_path / "new").exists()
+    blank = write(tmp_path, [("", "")] * 20, "blank")
+    found = calque("new", tmp_path / "new", "--train", *own, "--back-translated", *blank, "--no-measure")
+    assert (found.status, found.out) == (1, "")
+    assert "D309" in found.err
     found = calque("new", tmp_path / "new", "--train", *own, "--back-translated", own[0], own[0], "--no-measure")
     assert "D130" in found.err
+    assert "D136" not in found.err
+    found = calque("new", tmp_path / "other", "--train", *own, "--back-translated", *own[::-1], "--no-measure")
+    assert "D137" in found.err
+    found = calque("new", tmp_path / "third", "--train", *own, "--back-translated", *own, "--no-measure")
+    assert "3 sentences of the validation target" in found.err

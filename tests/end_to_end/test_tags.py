@@ -72,6 +72,70 @@ def test_a_tag_is_the_same_as_its_symbol_in_every_line(calque: Run, run: Path) -
     assert len(plain) == len(LINES)
 
 
+def test_a_line_that_begins_with_a_symbol_keeps_it(calque: Run, run: Path) -> None:
+    found = package.load(run, tag=TAGS[0]).translate([f"{TAGS[1]} a b c", "a b c"])
+    assert found == [package.load(run, tag=tag).translate("a b c") for tag in TAGS[::-1]]
+    assert found[0].isupper()
+
+
+def test_a_default_tag_is_that_of_validation_and_of_tuning_too(calque: Run, run: Path, tmp_path: Path) -> None:
+    """The validation text of the run has no symbols: its translations then begin with one as those of users do."""
+    own = tmp_path / "own"
+    shutil.copytree(run, own)
+    file = own / "experiment.toml"
+    file.write_text(file.read_text().replace('tag = ""', f'tag = "{TAGS[0]}"'))
+    lines = (run.parent / "valid.source").read_text()
+    plain = out(calque("translate", own, stdin=lines.encode()))
+    assert "".join(plain).islower()
+    marked = "".join(f"{TAGS[0]} {line}\n" for line in lines.splitlines())
+    assert plain == out(calque("translate", own, stdin=marked.encode()))
+    tuned = calque("tune", own, "--beam", 1, "--word-penalty", 0)
+    assert tuned.status == 0, tuned.err
+
+
+def test_a_default_tag_is_one_of_the_symbols(calque: Run, run: Path, tmp_path: Path) -> None:
+    path = experiment(tmp_path, data__symbols=["<2y>"], decode__tag="<2z>")
+    for command in (("check", path), ("train", path, "--out", tmp_path / "run")):
+        found = calque(*command)
+        assert found.status == 2, found
+        assert "X234" in found.err
+        assert "<2y>" in found.err
+    assert not (tmp_path / "run").exists() or not any((tmp_path / "run").iterdir())
+    own = child(tmp_path / "child", decode__tag="<2z>")
+    told = done(calque, "train", own, "--from", run, "--out", tmp_path / "other", status=1)
+    assert "D209" in told
+    assert str(run) in told
+
+
+def test_a_changed_tag_is_told(calque: Run, run: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "experiment.toml"
+    shutil.copytree(run, tmp_path / "copy")
+    changed.write_text(
+        (run.parent / "tiny.toml")
+        .read_text()
+        .replace("<2y>", "<2q>")
+        .replace('"train.', f'"{run.parent}/train.')
+        .replace('"valid.', f'"{run.parent}/valid.')
+    )
+    found = calque("train", changed, "--out", tmp_path / "copy")
+    assert "K201" in found.err
+    assert "<2y>" in found.err
+    assert "<2q>" in found.err
+
+
+def test_a_stream_has_its_symbols_in_its_lines(calque: Run, tmp_path: Path) -> None:
+    path = experiment(tmp_path, data__stream="-")
+    body = path.read_text()
+    path.write_text(
+        body.replace(
+            'train = ["train.source", "train.target"]',
+            'train = [{ source = "train.source", target = "train.target", tag = "<x>" }]',
+        )
+    )
+    assert path.read_text() != body
+    assert "X235" in calque("check", path).err
+
+
 def test_scores_have_the_tag_too(calque: Run, run: Path, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("source", "written", "target")}
     for name, lines in (("source", LINES), ("written", written(TAGS[1])), ("target", ["x", "a", "E H D", "a"])):
@@ -129,6 +193,8 @@ def test_a_server_refuses_a_tag_that_its_run_lacks(calque: Run, run: Path) -> No
     assert "D209" in found.err
     found = calque("serve", run, "--pair", "en-de=<2x>", "--pair", "en-fr", "--port", 0)
     assert "K422" in found.err
+    found = calque("serve", run, "--pair", "en-de=<2x>", "--pair", "en-de=<2y>", "--port", 0)
+    assert "K425" in found.err
     moved = run.parent / "en-de"
     shutil.copytree(run, moved)
     found = calque("serve", moved, "--set", "decode.tag=<2z>", "--port", 0)

@@ -25,6 +25,7 @@ from calque.decode.captured_steps import CapturedSteps
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
+from calque.decode.sentences import with_tag
 from calque.decode.translate import Sentence, Translator, translate_batch
 from calque.ground.diagnostics import Place, error
 from calque.layers.state import State
@@ -125,6 +126,7 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
     loaded = Translator(
         model_file.model, *model_file.codecs, model_file.experiment.decode, model_file.experiment.data.source_end
     )
+    loaded = with_tag(loaded, loaded.decode.tag, folder)
     size = model_file.model.shape.source_size
     if source is None:
         return DecodeCase(model_file.model, synthetic(count, size), loaded)

@@ -18,7 +18,7 @@ JOINER = "@@"
 """Ends a piece that is not the last of its word, as in subword-nmt."""
 SHOWN = 20
 """Symbols that an error names, at most."""
-_SPACES = " \t\u2581"
+SPACES = " \t\u2581"
 """White space between words, and the character that sentencepiece writes for it."""
 
 
@@ -32,12 +32,12 @@ class Codec(ABC):
     symbols: tuple[str, ...] = ()
     """Words that are one entry each and are never cut, wherever text has them."""
 
-    def check_symbol(self, word: str) -> None:
+    def check_symbol(self, word: str, place: Place | None = None) -> None:
         """Raises D209 where a word is no symbol of this vocabulary."""
         if word not in self.symbols:
             meant = nearest(word, self.symbols)
             known = ", ".join(f"`{one}`" for one in self.symbols[:SHOWN]) or "no symbols"
-            raise error("D209", None, tag=word, nearest=meant, known=None if meant else known)
+            raise error("D209", place, tag=word, nearest=meant, known=None if meant else known)
 
     @abstractmethod
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -203,7 +203,7 @@ class PieceCodec(Codec):
 
     def words(self, line: str) -> list[int]:
         # Words are counted by characters; those that replace spaces, at the start of pieces or alone, belong to no word.
-        owner = [k for k, word in enumerate(split(line)) for c in word if c not in _SPACES]
+        owner = [k for k, word in enumerate(split(line)) for c in word if c not in SPACES]
         numbers, at, left = [], 0, 0
         for i, piece in zip(self.encode([line])[0], self.pieces(line), strict=True):
             numbers.append(owner[min(at, len(owner) - 1)] if owner else 0)
@@ -211,7 +211,7 @@ class PieceCodec(Codec):
                 left = (left or _bytes_from(int(piece[1:-1], 16))) - 1
                 at += left == 0
             else:
-                at += sum(c not in _SPACES for c in piece)
+                at += sum(c not in SPACES for c in piece)
         return numbers
 
     def tokens(self, ids: Sequence[int]) -> list[str]:

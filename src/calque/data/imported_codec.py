@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
 
-from calque.data.codecs import _SPACES, Codec, split
+from calque.data.codecs import SPACES, Codec, split
 from calque.data.vocabulary import SPECIALS, UNK
 from calque.ground.diagnostics import Place, error, reason_of
 from calque.ground.files import write_whole
@@ -71,7 +71,7 @@ class ImportedCodec(Codec):
         return (*self.begins, *self.listed.first * words), self.listed.last * words
 
     def _cut(self, line: str) -> list[str]:
-        if not line.strip(_SPACES):
+        if not line.strip(SPACES):
             return []
         line, mark = f"{self.listed.text}{line}", ""
         if self.listed.marks and line.startswith(">>") and "<<" in line:
@@ -87,12 +87,12 @@ class ImportedCodec(Codec):
 
     def words(self, line: str) -> list[int]:
         # As many characters as the text in front has belong to the first word of the line.
-        owner = [k for k, word in enumerate(split(line)) for c in word if c not in _SPACES]
-        before = sum(c not in _SPACES for c in self.listed.text)
+        owner = [k for k, word in enumerate(split(line)) for c in word if c not in SPACES]
+        before = sum(c not in SPACES for c in self.listed.text)
         numbers, at = [], -before
         for piece in self._cut(line):
             numbers.append(owner[max(0, min(at, len(owner) - 1))] if owner else 0)
-            at += sum(c not in _SPACES for c in piece)
+            at += sum(c not in SPACES for c in piece)
         front, behind = self._around(bool(numbers))
         return [0] * len(front) + numbers + [numbers[-1] if numbers else 0] * len(behind)
 

@@ -75,7 +75,9 @@ class Encoder:
             lengths.append(np.fromiter(map(len, ids[-1]), np.int64, len(ids[-1])))
         kept = np.ones(len(ids[0]), bool)
         if self.training:
-            kept = keep(self.settings, lengths[0], lengths[1], counts)
+            # A symbol that is put in front of a text is no reason to leave it out.
+            before = len(source.encode([self.tag])[0]) if self.tag else 0
+            kept = keep(self.settings, np.maximum(lengths[0] - before, 0), lengths[1], counts)
         packed = tuple(
             np.fromiter(chain.from_iterable(compress(side, kept)), dtype_of(codec), int(count[kept].sum())).tobytes()
             for side, codec, count in zip(ids, codecs, lengths, strict=True)

@@ -100,7 +100,7 @@ def _count_words(
     symbols = settings.every_symbol
     vocabulary = Vocabulary.count(counts, settings.vocabulary_size, settings.minimum_count, symbols)
     if len(vocabulary) == len(SPECIALS) + len(symbols):
-        few = settings.vocabulary_size and settings.vocabulary_size <= len(SPECIALS)
+        few = settings.vocabulary_size and settings.vocabulary_size <= len(vocabulary)
         key = "vocabulary_size" if few else "minimum_count"
         raise error("D208", side=name, reason=f"`{key}` is {getattr(settings, key)}")
     return WordCodec(vocabulary) if merges is None else MergeCodec(merges, vocabulary)

@@ -3,30 +3,31 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from calque.data.codecs import Codec, split
+from calque.data.codecs import SPACES, Codec
+from calque.ground.diagnostics import Place
 
 
 def tagged(codec: Codec, tag: str) -> Codec:
-    """The codec, with this symbol in front of every line that has words, in place of another one; without a tag the codec itself.
-
-    Raises D209.
-    """
-    inner = codec.codec if tag and isinstance(codec, TaggedCodec) else codec
-    return TaggedCodec(inner, tag) if tag else codec
+    """The codec, with this symbol in front of every line that has words; without a tag the codec itself. Raises D209."""
+    return TaggedCodec(codec, tag) if tag else codec
 
 
 class TaggedCodec(Codec):
-    """A codec with a symbol in front of every line that has words; the symbol belongs to the first of them."""
+    """A codec with a symbol in front of every line that has words; the symbol belongs to the first of them.
 
-    def __init__(self, codec: Codec, tag: str):
-        """Raises D209 where the codec has no such symbol."""
-        codec.check_symbol(tag)
-        self.codec, self.tag = codec, tag
+    `others`: lines that begin with a symbol already keep it alone.
+    """
+
+    def __init__(self, codec: Codec, tag: str, others: bool = False, place: Place | None = None):
+        """Raises D209 at `place` where the codec has no such symbol."""
+        codec.check_symbol(tag, place)
+        self.codec, self.tag, self.others = codec, tag, others
         self.kind, self.size, self.begins, self.symbols = codec.kind, codec.size, codec.begins, codec.symbols
 
     def line(self, line: str) -> str:
         """The line with its symbol."""
-        return f"{self.tag} {line}" if split(line) else line
+        words = line.split(None, 1) if line.strip(SPACES) else []
+        return f"{self.tag} {line}" if words and not (self.others and words[0] in self.symbols) else line
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         return self.codec.encode([self.line(line) for line in lines])
@@ -41,7 +42,9 @@ class TaggedCodec(Codec):
         return self.codec.pieces(self.line(line))
 
     def words(self, line: str) -> list[int]:
-        return [max(0, number - 1) for number in self.codec.words(self.line(line))]
+        written = self.line(line)
+        before = 0 if written is line else 1
+        return [max(0, number - before) for number in self.codec.words(written)]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return self.codec.tokens(ids)

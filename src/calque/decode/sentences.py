@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from calque.data.codecs import Codec
-from calque.data.tagged_codec import tagged
+from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
 from calque.decode.scorer import COMBINE, SourceBatch
@@ -65,9 +66,15 @@ class Translator:
 Some = TypeVar("Some", bound=Translator)
 
 
-def with_tag(loaded: Some, tag: str) -> Some:
-    """The translator, with this symbol in front of every line; without a tag as it is. Raises D209 where it lacks the symbol."""
-    return replace(loaded, source=tagged(loaded.source, tag))
+def with_tag(loaded: Some, tag: str, run: Path | None = None) -> Some:
+    """The translator, with this symbol in front of every line that does not begin with a symbol already; without a tag as it is.
+
+    An earlier tag gives way. Raises D209 where the run lacks the symbol.
+    """
+    if not tag:
+        return loaded
+    source = loaded.source.codec if isinstance(loaded.source, TaggedCodec) else loaded.source
+    return replace(loaded, source=TaggedCodec(source, tag, others=True, place=Place(str(run)) if run else None))
 
 
 SLAB = 32

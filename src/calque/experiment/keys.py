@@ -55,7 +55,8 @@ class DataSettings:
 
     leave_out: tuple[str, ...] = key(
         (),
-        "training pairs that are left out: duplicates (all but the first of equal pairs), copies (source = target, with a letter), "
+        "training pairs that are left out: duplicates (all but the first of equal pairs, whatever their tags), copies (source = "
+        "target, with a letter), "
         "script (a side is in another language's script); all are counted by `calque prepare`; of a stream copies alone",
         choices=LEAVE_OUT,
     )

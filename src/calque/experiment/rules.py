@@ -112,7 +112,12 @@ def _no_pieces(x: Experiment) -> bool:
 
 def _no_room(x: Experiment) -> bool:
     """Whether no token has room behind the special symbols. Of pieces, the text decides how many are needed."""
-    return _no_pieces(x) and 0 < x.data.vocabulary_size <= len(SPECIALS)
+    return _no_pieces(x) and 0 < x.data.vocabulary_size <= _entries(x)
+
+
+def _entries(x: Experiment) -> int:
+    """Of a vocabulary, that are no words."""
+    return len(SPECIALS) + len(x.data.every_symbol)
 
 
 def _no_symbols(words: Sequence[str]) -> list[Fields]:
@@ -143,8 +148,9 @@ RULES = (
     ),
     KeyRule(
         *("X226", ("data.vocabulary_size", "data.subwords")),
-        lambda x: _if(_no_room(x), most=len(SPECIALS), found=x.data.vocabulary_size),
+        lambda x: _if(_no_room(x), most=_entries(x), found=x.data.vocabulary_size),
     ),
+    KeyRule("X235", ("data.train", "data.stream"), lambda x: _if(x.data.stream and any(t.tag for t in x.data.texts))),
     KeyRule("X233", ("data.symbols",), lambda x: _no_symbols(x.data.symbols)),
     KeyRule("X233", ("decode.tag",), lambda x: _no_symbols([x.decode.tag] if x.decode.tag else [])),
     KeyRule(
@@ -224,3 +230,13 @@ ONE_VOCABULARY = KeyRule(
     lambda x: _if(x.model.tying == "three-way" and _learned_apart(x)),
 )
 """Of a training that has not begun. The vocabularies of a run show themselves whether they are one: those of equal sides are."""
+
+
+def _foreign_tag(x: Experiment) -> list[Fields]:
+    known = x.data.every_symbol
+    fields = {"tag": x.decode.tag, "known": known or ("none",)}
+    return _if(x.decode.tag and not taken_over(x) and x.decode.tag not in known, **fields)
+
+
+OWN_TAG = KeyRule("X234", ("decode.tag",), _foreign_tag)
+"""Of a training that has not begun: a run is compared by its vocabulary."""

@@ -33,8 +33,8 @@ def folders_by_pair(folders: Sequence[Path], named: Sequence[str]) -> dict[Langu
     pair).
     """
     pairs = [written_pair(one) for one in named]
-    if len(folders) == 1 and len(tags_by_pair(named)) == len(named) > 1:
-        folders = [*folders] * len(named)
+    if len(folders) == 1 and all("=" in one for one in named):
+        folders = [*folders] * max(1, len(named))
     if named and len(named) != len(folders):
         raise error("K422", None, runs=len(folders), pairs=len(named))
     pairs = pairs or [_pair_of(folder) for folder in folders]

@@ -57,6 +57,7 @@ class OpenRuns:
         self._wanted: dict[LanguagePair, None] = {}
         self._failed: set[LanguagePair] = set()
         self._seen: dict[LanguagePair, Stamp] = {}
+        self._refused: dict[LanguagePair, Stamp] = {}
         self._ending = False
         self._shares: dict[LanguagePair, bool] = {}
         self.on_change: Callable[[], None] = lambda: None
@@ -143,16 +144,14 @@ class OpenRuns:
         for pair, stamp in held.items():
             now, before = run_stamp(self.folders[pair]), self._seen.get(pair, stamp)
             self._seen[pair] = now
-            if now == stamp or now != before:
+            if now in (stamp, self._refused.get(pair)) or now != before:
                 continue
             try:
                 with exits_as_errors():
                     loaded, stamp = self._read(pair)
             except Exception as fault:
                 self._report("reload_failed", level="warning", pair=str(pair), **_kind(fault))
-                with self._changed:  # the same files are not tried again
-                    if pair in self._open_runs:
-                        self._open_runs[pair] = self._open_runs[pair][0], now
+                self._refused[pair] = now  # the same files are not tried again
                 continue
             self._take(pair, loaded, stamp, "run_reloaded")
 
@@ -164,7 +163,7 @@ class OpenRuns:
         loaded = (self._held(folder, stamp) if tag else None) or self._open(folder)
         if run_stamp(folder) != stamp:
             raise RunUnavailable("its files are changing")
-        return with_tag(loaded, tag), stamp
+        return with_tag(loaded, tag, folder), stamp
 
     def _held(self, folder: Path, stamp: Stamp) -> ServedRun | None:
         """The run of these files that another pair has in memory, whose weights are shared then."""
@@ -200,7 +199,7 @@ def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSe
     settings = load(folder / EXPERIMENT, entries).decode
     model = prepare_for_decoding(trained.model, settings.precision)
     loaded = ServedRun(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
-    loaded = with_tag(loaded, settings.tag)
+    loaded = with_tag(loaded, settings.tag, folder)
     if settings.replace_unknown:
         check_attends(loaded)
     return replace(

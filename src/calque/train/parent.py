@@ -69,7 +69,7 @@ def codecs_of(data: DataSettings, folder: Path) -> tuple[DataSettings, GivenCode
     kept = {key: getattr(theirs, key) for key in TAKEN}
     codecs = load_codecs(folder / CODECS)
     for symbol in data.every_symbol:
-        codecs[0].check_symbol(symbol)
+        codecs[0].check_symbol(symbol, Place(str(folder)))
     taken = replace(data, **kept, symbols=theirs.every_symbol)
     return taken, GivenCodecs(codecs, codec_sums(folder / CODECS))
 

@@ -66,6 +66,8 @@ def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str
             return _as_text(changed, ("model.tying", "model.output_bias"))
         if what != "corpus":
             return None
+        if (tags := _changed_tags(changed)) is not None:
+            return tags
         deciding = [f"data.{key}" for key in deciding_keys(asked.data)]
         if (told := _as_text(changed, deciding) or _as_text(changed, _TEXTS)) is not None:
             return told
@@ -73,6 +75,15 @@ def _known_changes(folder: Path, what: str, asked: Experiment) -> tuple[str, str
     except (CalqueError, OSError):  # damaged or gone
         return None
     return (f"{texts} as compiled before", f"{texts} with other text") if texts else None
+
+
+def _changed_tags(changed: Mapping[str, tuple[object, object]]) -> tuple[str, str] | None:
+    """The tags of the training texts before and now, where they changed."""
+    before, now = (
+        [getattr(text, "tag", "") for text in texts if not isinstance(text, str)] if isinstance(texts, tuple) else []
+        for texts in changed.get("data.train", ((), ()))
+    )
+    return None if before == now else (f"the tags {literal(tuple(before))}", literal(tuple(now)))
 
 
 def _changed_texts(settings: DataSettings, corpus: Path) -> list[str]:

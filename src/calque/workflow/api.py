@@ -258,7 +258,7 @@ def _load(path: Path, overrides: Sequence[KeyEntry]) -> Run:
     settings = load_experiment(path / EXPERIMENT, overrides).decode
     model = prepare_for_decoding(trained.model, settings.precision)
     loaded = Translator(model, *trained.codecs, settings, trained.experiment.data.source_end)
-    return Run(with_tag(loaded, settings.tag), trained.experiment)
+    return Run(with_tag(loaded, settings.tag, path), trained.experiment)
 
 
 def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> None:

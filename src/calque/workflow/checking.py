@@ -12,7 +12,7 @@ from calque.adl.settings import parse_settings
 from calque.experiment import Experiment
 from calque.experiment.inline import INLINE
 from calque.experiment.load import ReadExperiment
-from calque.experiment.rules import ONE_VOCABULARY, Fields, KeyRule, contradictions, has_architecture
+from calque.experiment.rules import ONE_VOCABULARY, OWN_TAG, Fields, KeyRule, contradictions, has_architecture
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Span
 from calque.workflow.definitions import (
@@ -80,7 +80,7 @@ def _foreseen_of(read: ReadExperiment, found: CheckedSubject | None) -> list[Dia
 
 
 def refuse_foreseen(experiment: Experiment, checked: CheckedDefinition | None = None) -> None:
-    """Raises X211, X225 and D101 for what would end a training only after its vocabularies are learned."""
+    """Raises X211, X225, X234 and D101 for what would end a training only after its vocabularies are learned."""
     broken = contradictions(experiment, rules_ahead(checked))
     faults = [Diagnostic(code, None, fields) for code, _, fields in broken] + missing_stream(experiment)
     if faults:
@@ -122,4 +122,4 @@ def rules_ahead(checked: CheckedDefinition | None = None) -> tuple[KeyRule, ...]
             return []
         return [{"tying": x.model.tying, "width": checked.width, "found": checked.decoder.width_out}]
 
-    return ONE_VOCABULARY, KeyRule("X211", ("model.tying", "model.text", "model.file"), other_width)
+    return ONE_VOCABULARY, OWN_TAG, KeyRule("X211", ("model.tying", "model.text", "model.file"), other_width)

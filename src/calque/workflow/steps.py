@@ -132,6 +132,8 @@ def _with_parent(
     if before is None:
         say(f'the vocabulary is that of {source} ({data.subwords}); data.vocabulary = "own" learns another')
     check_experiment(resolved, Place(experiment.model.parent))
+    if experiment.decode.tag:
+        given.codecs[0].check_symbol(experiment.decode.tag, Place(str(source)))
     return resolved, given
 
 

@@ -65,7 +65,9 @@ def new_experiment(
             texts = _Texts(_paths(train), _paths(valid), held_out)
             if beside is not None:
                 texts = texts._replace(train=beside.texts(train, surveyed), made=beside.pairs)
+                told = beside.faults(surveyed, valid)
                 surveyed = beside.beside(surveyed)
+                surveyed = replace(surveyed, warnings=(*surveyed.warnings, *told))
             return _propose(folder, texts, surveyed, budget, measured, _sizes(attention))
     except OSError as e:
         raise error("X408", Place(str(folder)), reason=reason_of(e)) from None

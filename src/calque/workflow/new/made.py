@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from calque.data.lines import Lines
 from calque.experiment.training_text import TrainingText
-from calque.workflow.new.survey import FEW_PAIRS, Survey, survey
+from calque.ground.diagnostics import Diagnostic, Place, error
+from calque.workflow.new.survey import FEW_PAIRS, Survey, crossed, survey
 
 TAG = "<bt>"
 """In front of sources that a machine has written, so that the model can tell them apart (Caswell et al. 2019)."""
@@ -22,9 +24,22 @@ class MadeText:
 
     @classmethod
     def of(cls, files: Sequence[Path]) -> "MadeText":
-        """The text of two files. Raises and warns as `survey` does, but never of too few pairs."""
+        """The text of two files. Raises D309 where no pair has words; otherwise as `survey`, but without its warning of too few."""
         found = survey(files[0], files[1])
-        return cls(files, replace(found, warnings=tuple(w for w in found.warnings if w.code != FEW_PAIRS)))
+        made = cls(files, replace(found, warnings=tuple(w for w in found.warnings if w.code != FEW_PAIRS)))
+        if not made.pairs:
+            raise error("D309", Place(str(files[0])), blank=found.blank, long=0, ratio=0, others=0)
+        return made
+
+    def faults(self, own: Survey, valid: Sequence[Path]) -> tuple[Diagnostic, ...]:
+        """Warnings: sides that are exchanged (D137), and sentences of the validation text (D136)."""
+        swapped = crossed(own.sample, self.files)
+        found = [] if swapped is None else [replace(swapped, code="D137")]
+        held = {line for line in Lines(valid[1]) if line.strip()}
+        if repeated := held.intersection(Lines(self.files[1])):
+            fields = {"count": f"{len(repeated):,}", "valid": str(valid[1])}
+            found.append(Diagnostic("D136", Place(str(self.files[1])), fields, severity="warning"))
+        return tuple(found)
 
     @property
     def pairs(self) -> int:
@@ -33,7 +48,7 @@ class MadeText:
 
     def weight(self, own: Survey) -> float:
         """The weight of the corpus, where this text has 1."""
-        return round(max((own.pairs - own.blank) / max(1, self.pairs), OWN / (1 - OWN)), 3)
+        return round(max((own.pairs - own.blank) / self.pairs, OWN / (1 - OWN)), 3)
 
     def beside(self, own: Survey) -> Survey:
         """The figures of a pass, which has this text once and the corpus by its weight; the lengths in words are the corpus's."""
