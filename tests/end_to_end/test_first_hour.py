@@ -475,6 +475,7 @@ def test_back_translated_text_is_tagged_and_a_small_corpus_repeated(calque: Run,
     assert (first.target, first.tag, first.weight) == (str(made[1]), "<bt>", 1.0)
     assert (Path(second.source).parent, second.tag, second.weight) == (folder, "", 0.5)
     assert Path(proposed.data.valid[0]).parent == folder
+    assert proposed.decode.tag == "<bt>"
     assert 'source = "train.un"' in (folder / "experiment.toml").read_text()
     moved = folder.rename(tmp_path / "moved")
     found = calque(
@@ -483,7 +484,8 @@ def test_back_translated_text_is_tagged_and_a_small_corpus_repeated(calque: Run,
     assert found.status == 0, found.err
     # What is large is not repeated.
     calque("new", tmp_path / "other", "--train", *made, "--back-translated", *own, "--no-measure", "--valid", *own)
-    assert load(tmp_path / "other" / "experiment.toml").data.weights == (1.0, 5.0)
+    other = load(tmp_path / "other" / "experiment.toml")
+    assert (other.data.weights, other.decode.tag) == ((1.0, 5.0), "")
 
 
 def test_faults_of_back_translated_text_are_told(calque: Run, tmp_path: Path) -> None:

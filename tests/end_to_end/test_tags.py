@@ -8,6 +8,7 @@ import pytest
 from command import Outcome, Run
 from serving import served
 from test_parent import child, done
+from test_serve import until
 from tiny import experiment, text
 
 import calque as package
@@ -185,6 +186,25 @@ def test_one_run_serves_several_languages(run: Path) -> None:
         for tag, code in zip(TAGS, ("de", "fr"), strict=True):
             answers = client.translate(LINES, target=code).json["translatedText"]
             assert answers == package.load(run, tag=tag).translate(LINES)
+
+
+def test_pairs_of_one_run_are_reloaded_together_or_not_at_all(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
+    folder = tmp_path / "own"
+    shutil.copytree(run, folder)
+    named = [f"en-de={TAGS[0]}", f"en-fr={TAGS[1]}"]
+    with served([folder], named=named) as client:
+        before = {code: client.translate("a b", target=code).json for code in ("de", "fr")}
+        weights = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(b"\0" * len(weights))
+        until(lambda: client.log.getvalue().count("reload_failed") == 2)
+        assert "run_reloaded" not in client.log.getvalue()
+        assert {code: client.translate("a b", target=code).json for code in ("de", "fr")} == before
+        (folder / "model.safetensors").write_bytes(weights)
+        (folder / "experiment.toml").write_text((folder / "experiment.toml").read_text() + "\n")
+        until(lambda: client.log.getvalue().count("run_reloaded") == 2)
 
 
 def test_a_server_refuses_a_tag_that_its_run_lacks(calque: Run, run: Path) -> None:

@@ -13,14 +13,14 @@ from calque.data.corpus import Pairs
 from calque.data.lines import check_corpus
 from calque.data.split_writer import keep
 from calque.data.subwords import COVERAGE, Codec, has_room, learn
-from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.training_text import TrainingText
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error, reason_of
 from calque.ground.files import whole, write_whole
 from calque.run.folder import refuse_full
 from calque.workflow.new.choices import SIZES, Choice, CorpusFigures, Size, choose, vocabulary
 from calque.workflow.new.holdout import hold_out
-from calque.workflow.new.made import MadeText
+from calque.workflow.new.made import TAG, MadeText
 from calque.workflow.new.pace import AssumedPace, MeasuredPace, text_of, weights
 from calque.workflow.new.proposal import Proposal, brief_toml
 from calque.workflow.new.survey import Survey, crossed, sample_of, survey
@@ -65,6 +65,8 @@ def new_experiment(
             texts = _Texts(_paths(train), _paths(valid), held_out)
             if beside is not None:
                 texts = texts._replace(train=beside.texts(train, surveyed), made=beside.pairs)
+                # What was repeated is known by heart: translations are better in the way of the other text.
+                texts = texts._replace(tag=TAG * beside.repeats(surveyed))
                 told = beside.faults(surveyed, valid)
                 surveyed = beside.beside(surveyed)
                 surveyed = replace(surveyed, warnings=(*surveyed.warnings, *told))
@@ -90,6 +92,8 @@ class _Texts(NamedTuple):
     valid: tuple[str, ...]
     held_out: int
     made: int = 0
+    tag: str = ""
+    """In front of lines to translate."""
 
 
 def _propose(
@@ -110,6 +114,7 @@ def _propose(
         data=replace(fitted.vocabulary, train=texts.train, valid=texts.valid),
         model=ModelSettings(file=str((folder / "model.adl").resolve()), initialisation="t2t"),
         train=_schedule(fitted.corpus, choice),
+        decode=DecodeSettings(tag=texts.tag),
     )
     proposal = Proposal(
         folder=folder,

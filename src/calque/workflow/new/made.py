@@ -46,9 +46,13 @@ class MadeText:
         """The pairs that training has of it."""
         return self.surveyed.pairs - self.surveyed.blank
 
+    def repeats(self, own: Survey) -> bool:
+        """Whether the corpus is so small beside this text that a pass has its pairs more than once."""
+        return (own.pairs - own.blank) / self.pairs < OWN / (1 - OWN)
+
     def weight(self, own: Survey) -> float:
         """The weight of the corpus, where this text has 1."""
-        return round(max((own.pairs - own.blank) / self.pairs, OWN / (1 - OWN)), 3)
+        return round(OWN / (1 - OWN) if self.repeats(own) else (own.pairs - own.blank) / self.pairs, 3)
 
     def beside(self, own: Survey) -> Survey:
         """The figures of a pass, which has this text once and the corpus by its weight; the lengths in words are the corpus's."""

@@ -36,6 +36,7 @@ SHOWN = {
     "train.beta2": "Adam's memory of squared gradients: shorter than usual, as the training is short, too",
     "train.clip_norm": "gradients are scaled down to this norm",
     "decode.beam": "hypotheses per sentence; 1: greedy, fast",
+    "decode.tag": "in front of lines to translate, too: with few pairs beside much back-translated text they are better so",
 }
 ALWAYS = ("data.train", "data.valid", "data.vocabulary_size", "model.file", "decode.beam")
 """The keys that are written even with their defaults."""
