@@ -506,4 +506,4 @@ def test_faults_of_back_translated_text_are_told(calque: Run, tmp_path: Path) ->
     found = calque("new", tmp_path / "other", "--train", *own, "--back-translated", *own[::-1], "--no-measure")
     assert "D137" in found.err
     found = calque("new", tmp_path / "third", "--train", *own, "--back-translated", *own, "--no-measure")
-    assert "3 sentences of the validation target" in found.err
+    assert "3 of the 3 sentences of the validation target" in found.err

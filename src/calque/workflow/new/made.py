@@ -11,6 +11,8 @@ from calque.workflow.new.survey import FEW_PAIRS, Survey, crossed, survey
 
 TAG = "<bt>"
 """In front of sources that a machine has written, so that the model can tell them apart (Caswell et al. 2019)."""
+COMMON = 0.01
+"""So large a share of the sentences of two texts may be the same by chance."""
 OWN = 1 / 3
 """The share of a pass that the corpus itself has at least: a small one is repeated."""
 
@@ -36,8 +38,9 @@ class MadeText:
         swapped = crossed(own.sample, self.files)
         found = [] if swapped is None else [replace(swapped, code="D137")]
         held = {line for line in Lines(valid[1]) if line.strip()}
-        if repeated := held.intersection(Lines(self.files[1])):
-            fields = {"count": f"{len(repeated):,}", "valid": str(valid[1])}
+        repeated = held.intersection(Lines(self.files[1]))
+        if len(repeated) > COMMON * len(held):
+            fields = {"count": f"{len(repeated):,}", "total": f"{len(held):,}", "valid": str(valid[1])}
             found.append(Diagnostic("D136", Place(str(self.files[1])), fields, severity="warning"))
         return tuple(found)
 
