@@ -448,7 +448,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     made["data"] |= {"train": draw(pair | several), "valid": draw(pair), "test": draw(pair | st.just(()))}
     plain = isinstance(made["data"]["train"][0], str)  # else names might occur twice
     made["data"]["valid_more"] = draw(pair | st.just(())) if plain else ()
-    made["data"]["vocabulary_size"] = draw(st.just(0) | st.integers(5, 10**7))
+    made["data"]["vocabulary_size"] = draw(st.just(0) | st.integers(20, 10**7))
     made["data"]["codes"] = draw(paths) if made["data"]["subwords"] == "codes" else ""
     made["data"]["byte_fallback"] &= made["data"]["subwords"] not in ("codes", "words")
     made["model"]["parent"] = draw(paths | st.just(""))
