@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from test_serve import until
 from tiny import experiment, text
 
 import calque as package
+from calque.data.corpus import open_corpus
 from calque.data.subwords import load_codecs
+from calque.run.model_file import load_model
+from calque.workflow.validation import validation_translator
 
 TAGS = ("<2x>", "<2y>")
 LINES = ["a b c", "", "d h e", "never-seen a"]
@@ -79,7 +83,7 @@ def test_a_line_that_begins_with_a_symbol_keeps_it(calque: Run, run: Path) -> No
     assert found[0].isupper()
 
 
-def test_a_default_tag_is_that_of_validation_and_of_tuning_too(calque: Run, run: Path, tmp_path: Path) -> None:
+def test_a_default_tag_is_that_of_tuning_too(calque: Run, run: Path, tmp_path: Path) -> None:
     """The validation text of the run has no symbols: its translations then begin with one as those of users do."""
     own = tmp_path / "own"
     shutil.copytree(run, own)
@@ -90,8 +94,21 @@ def test_a_default_tag_is_that_of_validation_and_of_tuning_too(calque: Run, run:
     assert "".join(plain).islower()
     marked = "".join(f"{TAGS[0]} {line}\n" for line in lines.splitlines())
     assert plain == out(calque("translate", own, stdin=marked.encode()))
-    tuned = calque("tune", own, "--beam", 1, "--word-penalty", 0)
-    assert tuned.status == 0, tuned.err
+    (tmp_path / "marked").write_text(marked)
+    settings = ("tune", own, "--beam", 1, "--word-penalty", 0)
+    tuned = out(calque(*settings))
+    assert tuned == out(calque(*settings, "--valid", tmp_path / "marked", run.parent / "valid.target"))
+    # BLEU of the untouched run, which translates the same lines without a symbol, is another one.
+    assert tuned != out(calque("tune", run, *settings[2:]))
+
+
+def test_validation_translates_with_the_default_tag(run: Path) -> None:
+    trained, corpus = load_model(run), open_corpus(run / "data")
+    for tag, is_as_wanted in zip(TAGS, (str.islower, str.isupper), strict=True):
+        wanted = replace(trained.experiment, decode=replace(trained.experiment.decode, tag=tag))
+        samples = validation_translator(corpus, wanted)(trained.model).samples
+        assert samples
+        assert is_as_wanted("".join(sample.translation for sample in samples))
 
 
 def test_a_default_tag_is_one_of_the_symbols(calque: Run, run: Path, tmp_path: Path) -> None:

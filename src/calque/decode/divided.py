@@ -28,11 +28,14 @@ def sentences_in(line: str) -> Iterator[tuple[str, str]]:
 
 
 class _Held(NamedTuple):
-    """A line that was read: the number of its first sentence, its own, and what stands behind each of its sentences."""
+    """A line that was read and whose translation is not complete."""
 
     first: int
+    """The number of its first sentence in the whole text."""
     line: int
+    """The number of the line."""
     behind: list[str]
+    """The white space after each of its sentences."""
 
 
 class DividedLines:

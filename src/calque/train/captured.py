@@ -80,9 +80,13 @@ def padded(batch: Batch) -> PaddedBatch:
 
 
 class CapturedGradients:
-    """Gradients of a model's loss, by graphs. `refused`: why layers run one by one, which is told; empty where they need not."""
+    """Computes the gradients of a model's loss by graphs.
+
+    `refused` is the reason why layers run one by one instead, and empty where they do not.
+    """
 
     def __init__(self, model: Model, settings: TrainSettings, tell: Tell = silent):
+        """`tell` is called once, with that reason."""
         self._tell = tell
         self._model, self._smoothing, self._summed = model, settings.label_smoothing, settings.accumulate > 1
         self._parameters = dict(model.named_parameters())

@@ -64,9 +64,9 @@ def new_experiment(
                 surveyed = replace(surveyed, pairs=pairs, sample=sample_of(train, pairs))
             texts = _Texts(_paths(train), _paths(valid), held_out)
             if beside is not None:
-                texts = texts._replace(train=beside.texts(train, surveyed), made=beside.pairs)
-                # What was repeated is known by heart: translations are better in the way of the other text.
-                texts = texts._replace(tag=TAG * beside.repeats(surveyed))
+                # A model knows repeated pairs by heart, and translates better in the way of the other text.
+                tag = TAG if beside.repeats(surveyed) else ""
+                texts = texts._replace(train=beside.texts(train, surveyed), made=beside.pairs, tag=tag)
                 told = beside.faults(surveyed, valid)
                 surveyed = beside.beside(surveyed)
                 surveyed = replace(surveyed, warnings=(*surveyed.warnings, *told))
