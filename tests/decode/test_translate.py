@@ -15,7 +15,7 @@ from calque.decode.prepare import prepare_for_decoding
 from calque.decode.translate import EMPTY, Translator, force, translate_lines, translate_stream
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import Diagnostic, Place
-from calque.workflow.api import _prefix
+from calque.workflow.given import given_prefix
 
 LINES = ["a b c", "", "d", "a a b i h g", " \t ", "c never-seen", "e f g h i a b", "a b c", "b", "h h"]
 
@@ -184,7 +184,7 @@ def test_a_line_that_is_cut_keeps_the_ids_behind_it() -> None:
 
 
 def test_ids_of_a_prefix_are_those_of_words() -> None:
-    assert _prefix([0, 3], 4) == [0, 3]
+    assert given_prefix([0, 3], 4) == [0, 3]
     for ids in ([4], [-1], [0, 10**6]):
         with pytest.raises(ValueError, match="expected ids from 0 to 3"):
-            _prefix(ids, 4)
+            given_prefix(ids, 4)

@@ -55,6 +55,7 @@ def served(
     folders: Sequence[Path],
     open_run: Callable[[Path], ServedRun] = opened,
     named: Sequence[str] = (),
+    terms: Sequence[str] = (),
     **settings: Any,
 ) -> Iterator[Client]:
     """A server of runs while the block is open; its end is waited for."""
@@ -66,7 +67,7 @@ def served(
 
     def run() -> None:
         try:
-            serve(folders, named, open_run, ServeSettings(port=0, **settings), 1, Log(log), ready)
+            serve(folders, named, open_run, ServeSettings(port=0, **settings), 1, Log(log), ready, terms)
         finally:
             began.set()
 

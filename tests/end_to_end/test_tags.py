@@ -236,3 +236,36 @@ def test_a_server_refuses_a_tag_that_its_run_lacks(calque: Run, run: Path) -> No
     shutil.copytree(run, moved)
     found = calque("serve", moved, "--set", "decode.tag=<2z>", "--port", 0)
     assert "D209" in found.err
+
+
+def test_a_pair_of_a_server_has_terms_of_its_own(calque: Run, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "terms.tsv"
+    file.write_text("a\th g\nd h\tb b\n")
+    named = [f"en-{code}={tag}" for code, tag in zip(("de", "fr"), TAGS, strict=True)]
+    with served([run], named=named, terms=[f"en-de={file}"]) as client:
+        found = client.translate(LINES, target="de").json["translatedText"]
+        assert found == package.load(run, tag=TAGS[0], terms=file).translate(LINES)
+        assert found != package.load(run, tag=TAGS[0]).translate(LINES)
+        assert "h g" in found[0]
+        assert "b b" in found[2]
+        several = client.translate(LINES[0], target="de", alternatives=2).json
+        assert all("h g" in text for text in [several["translatedText"], *several["alternatives"]])
+        free = client.translate(LINES, target="fr").json["translatedText"]
+        assert free == package.load(run, tag=TAGS[1]).translate(LINES)
+
+
+@pytest.mark.parametrize("wrong", ["en-it=terms.tsv", "en-de", "en-de=", "terms.tsv"])
+def test_a_server_refuses_terms_of_no_pair(calque: Run, run: Path, wrong: str) -> None:
+    found = calque("serve", run, "--pair", "en-de", "--terms", wrong, "--port", 0)
+    assert found.status == 1
+    assert ("K423" if wrong == "terms.tsv" else "K426") in found.err
+
+
+def test_a_server_refuses_a_wrong_list_of_terms(calque: Run, run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "terms.tsv"
+    file.write_text("a b\n")
+    found = calque("serve", run, "--pair", "en-de", "--terms", f"en-de={file}", "--port", 0)
+    assert found.status == 1
+    assert "D608" in found.err
+    again = ("--terms", f"en-de={file}") * 2
+    assert "K426" in calque("serve", run, "--pair", "en-de", *again, "--port", 0).err

@@ -121,6 +121,73 @@ def test_prefixes_stand_beside_the_lines(calque: Run, runs: dict[str, Path], tmp
         assert ended in done.err
 
 
+@pytest.fixture
+def terms(tmp_path: Path) -> Path:
+    path = tmp_path / "terms.tsv"
+    path.write_text("a b\tI H I\tH H\nd\tG G\tF F\n")
+    return path
+
+
+def has_terms(line: str, translation: str) -> bool:
+    forms = {"a b": ("I H I", "H H"), "d": ("G G", "F F")}
+    return all(any(form in translation for form in forms[term]) for term in forms if f" {term} " in f" {line} ")
+
+
+def test_lines_with_a_term_have_it_in_their_translations(calque: Run, runs: dict[str, Path], terms: Path) -> None:
+    plain = lines(calque("translate", runs["one"], stdin=STDIN))
+    assert not all(map(has_terms, LINES, plain))
+    ways = ([], ["--workers", 2], ["--beam", 1], ["--invariant"], ["--precision", "int8"])
+    for way in ways:
+        found = lines(calque("translate", runs["one"], "--terms", terms, *way, stdin=STDIN))
+        assert len(found) == len(LINES)
+        assert all(map(has_terms, LINES, found))
+        if way == ["--workers", 2]:
+            assert found == lines(calque("translate", runs["one"], "--terms", terms, stdin=STDIN))
+    best = lines(calque("translate", runs["one"], "--terms", terms, "--n-best", 2, "--scores", stdin=STDIN))
+    for k, line in enumerate(best):
+        assert not line.split("\t")[1] or has_terms(LINES[k // 2], line.split("\t")[1])
+    both = lines(calque("translate", runs["one"], runs["two"], "--terms", terms, stdin=STDIN))
+    assert all(map(has_terms, LINES, both))
+    at_once = calque("translate", runs["one"], "--terms", terms, "--sentences", stdin=STDIN)
+    assert all(map(has_terms, LINES, lines(at_once)))
+
+
+def test_terms_that_cannot_be_used_are_one_error(calque: Run, runs: dict[str, Path], terms: Path) -> None:
+    done = calque("translate", runs["one"], "--terms", terms, "--sample", stdin=STDIN)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.count("error[X807]") == 1
+    terms.write_text("a\tA\nb B\n")
+    done = calque("translate", runs["one"], "--terms", terms, "--workers", 2, stdin=STDIN)
+    assert (done.status, done.out) == (1, "")
+    assert f"{terms}:2" in done.err
+    assert done.err.count("error[") == done.err.count("error[D608]") == 1
+
+
+def test_phrases_are_required_from_python(runs: dict[str, Path], terms: Path) -> None:
+    run = package.load(runs["one"])
+    assert "I H" in run.translate("a b", required=["I H"])
+    either = run.translate("a", required=[["C C", "D D"]])
+    assert "C C" in either or "D D" in either
+    first, second = run.translate(["a", "b"], required=[["I H"], []])
+    assert "I H" in first
+    assert second == run.translate("b")
+    for one in run.candidates("a b", n_best=2, prefixes="C", required=["I H"]):
+        assert one.text.startswith("C")
+        assert "I H" in one.text
+    found = package.load(runs["one"], terms=terms).translate(LINES)
+    assert all(map(has_terms, LINES, found))
+    with pytest.raises(ValueError, match="as many lists of phrases as sentences: 1 and 2"):
+        run.translate(["a", "b"], required=[["I"]])
+    for wrong in ("I", 3, [3]):
+        with pytest.raises(TypeError):
+            run.translate("a", required=wrong)
+    for empty in ([""], [[]], [["I", " "]]):
+        with pytest.raises(ValueError, match="expected phrases with a word each"):
+            run.translate("a", required=empty)
+    with pytest.raises(CalqueError, match="D610"):
+        run.translate("a", required=["never-seen"])
+
+
 def test_several_runs_are_one_ensemble(calque: Run, runs: dict[str, Path]) -> None:
     both = [runs["one"], runs["two"]]
     found = {

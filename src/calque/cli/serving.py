@@ -22,6 +22,12 @@ def _many(most: int, least: int = 1) -> click.IntRange:
     metavar="SOURCE-TARGET[=TAG]",
     help="The languages of each RUN, in order; one RUN may have several, each with a symbol in front of its lines.",
 )
+@click.option(
+    "--terms",
+    multiple=True,
+    metavar="PAIR=FILE",
+    help="A list of terms of a pair of languages, as for `calque translate --terms`.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0: all.")
 @click.option("--port", type=_many(65535, 0), default=5000, show_default=True, help="0: a free one.")
 @click.option("--page", is_flag=True, help="With a page to translate in, at the address itself.")
@@ -69,6 +75,7 @@ def _many(most: int, least: int = 1) -> click.IntRange:
 def serve(
     runs: tuple[Path, ...],
     named: tuple[str, ...],
+    terms: tuple[str, ...],
     overrides: tuple[str, ...],
     beam: int | None,
     precision: str | None,
@@ -98,4 +105,4 @@ def serve(
     set_threads(threads)
     settings = from_options(ServeSettings, {**options, "window": wait / 1000})
     opened = functools.partial(open_run, entries=entries, most=settings.batch)
-    serve_runs(runs, named, opened, settings, threads, ready=lambda address, end: click.echo(address))
+    serve_runs(runs, named, opened, settings, threads, ready=lambda address, end: click.echo(address), terms=terms)

@@ -51,6 +51,11 @@ CHUNK = 2000
     "--dictionary", type=FILE, help="A lexical table that replaces unknown words; a word that it lacks is copied."
 )
 @click.option(
+    "--terms",
+    type=FILE,
+    help="A list of terms, each a source, a tab and its target: a line with the source has a translation with the target.",
+)
+@click.option(
     "--combine",
     type=click.Choice(["probs", "logits", "logprobs"]),
     default="probs",
@@ -77,11 +82,10 @@ def translate(
     sample: bool,
     seed: int | None,
     prefix: Path | None,
-    select: Path | None,
-    dictionary: Path | None,
     combine: str,
     workers: int,
     buffer_size: int | None,
+    **tables: Path | None,
 ) -> None:
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
 
@@ -91,11 +95,11 @@ def translate(
     """
     _check_sentences(sentences, n_best > 1 or scores or prefix is not None)
     with loading():
-        from calque.workflow.api import open_loaded
+        from calque.workflow.api import Tables, open_loaded
         from calque.workflow.show import LineProgress
     options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed, "tag": tag}
     decode = _decode_entries(runs[0], overrides, options)
-    opened = functools.partial(open_loaded, runs, combine, select, dictionary, decode, scores)
+    opened = functools.partial(open_loaded, runs, combine, Tables(**tables), decode, scores)
     with reading() as repairs:
         source = _Input(repairs, prefix, buffer_size, sentences)
         progress = LineProgress("translating", None if sentences else _lines_ahead())

@@ -1,5 +1,6 @@
 """The script of a text: which alphabet most of its letters belong to."""
 
+import functools
 import unicodedata
 from collections.abc import Sequence
 
@@ -68,6 +69,13 @@ def classes(characters: NDArray[np.integer]) -> NDArray[np.uint8]:
 def has_letter(text: str) -> bool:
     """Whether a text has a letter of some script: equal sides without one, such as numbers, are no copies."""
     return bool((classes(np.frombuffer(text.encode("utf-32-le"), np.uint32)) >= FIRST).any())
+
+
+@functools.cache
+def without_spaces(character: str) -> bool:
+    """Whether a character belongs to a script that is written without spaces between words."""
+    kind = _class(character)
+    return kind >= FIRST and SCRIPTS[kind - FIRST] in _UNSPACED
 
 
 def unspaced(lines: Sequence[str]) -> bool:

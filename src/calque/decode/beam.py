@@ -1,7 +1,7 @@
 """Beam search over fixed-size tensors: K live and K finished hypotheses for every sentence."""
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
@@ -48,7 +48,7 @@ class Beam(SearchRule):
             return best.logits, best.words, best.total
         values, words = best.logits - best.total[:, None], best.words
         end = best.end - self.settings.word_penalty - best.total
-        return _only_end(values, words, end, closing)
+        return only_end(values, words, end, closing)
 
     def look(self, logits: Tensor, t: Step, first: int, closing: Tensor | None, of: slice) -> Looked:
         logp = logits if self.normalised else logits.log_softmax(1)
@@ -56,7 +56,7 @@ class Beam(SearchRule):
             logp[:, EOS] -= reward
         values, words = best_words(logp, 2 * self.settings.beam, first)
         if closing is not None:
-            values, words = _only_end(values, words, logp[:, EOS], closing)
+            values, words = only_end(values, words, logp[:, EOS], closing)
         return values, words
 
     def advance(self, seen: Looked, t: Step, closing: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -64,17 +64,19 @@ class Beam(SearchRule):
         logp, parents, words, any_ends, moved = self._continued(*seen)
         # Nothing ends in most steps.
         if closing is None and not any_ends:
-            self.live = logp[:, :beam]
+            self.live, chosen, parents = logp[:, :beam], words[:, :beam].contiguous(), parents[:, :beam]
+            self._go_on(chosen, parents)
             if self.any_ended:
                 self._stop(t, None)
-            return words[:, :beam].contiguous(), parents[:, :beam] if moved else None
+            return chosen, parents if moved else None
         self.any_ended, ends = True, words == EOS
         self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)
         # No row has two end symbols, so at least K of the 2K candidates continue.
         on = ends.to(torch.uint8).sort(stable=True, dim=1).indices[:, :beam]
-        self.live = logp.gather(1, on)
+        self.live, chosen, parents = logp.gather(1, on), words.gather(1, on), parents.gather(1, on)
+        self._go_on(chosen, parents)
         self._stop(t, closing)
-        return words.gather(1, on), parents.gather(1, on)
+        return chosen, parents
 
     def onward(self) -> Onward | None:
         if self.wanted is None:
@@ -84,6 +86,9 @@ class Beam(SearchRule):
         if self.any_ended:
             needed = (needed - (self.finished.score > -torch.inf).sum(1)).masked_fill(self.done, 0)
         return Onward(needed, self.live)
+
+    def _go_on(self, words: Int[Tensor, "b K"], parents: Int[Tensor, "b K"]) -> None:
+        """The live hypotheses extend `parents` by these words: for rules that know more of them."""
 
     def _continued(self, values: Tensor, words: Tensor, total: Tensor | None = None) -> Continued:
         """The 2K best continuations of each sentence; `total` is still to be taken from the log-probabilities `values`."""
@@ -116,28 +121,35 @@ class Beam(SearchRule):
         if self.settings.normalise == "none":
             now = self.finished.score[:, self.settings.n_best - 1] >= self._highest(t)
         else:
-            now = self.finished.score[:, -1] > -torch.inf
+            now = self._enough()
             if self.settings.stop == "best":
-                length = t + 1 if self.prefix is None else t + 1 + self.prefix
-                next_end = score_of(self.settings, self.live[:, 0], length)
-                now &= self.finished.score[:, self.settings.n_best - 1] >= next_end
+                now &= self.finished.score[:, self.settings.n_best - 1] >= self._next_end(t)
         self.done = self.done | now if closing is None else self.done | now | closing
         # A finished sentence that is still in the batch has no live hypothesis: its store no longer changes.
         self.live = self.live.masked_fill(self.done[:, None], -torch.inf)
 
+    def _enough(self) -> Bool[Tensor, " b"]:
+        """Whether as many hypotheses are finished as must be."""
+        return self.finished.score[:, -1] > -torch.inf
+
+    def _next_end(self, t: Step) -> Float[Tensor, " b"]:
+        """The score of the best live hypothesis, were the end its next word for certain."""
+        return score_of(self.settings, self.live[:, 0], t + 1 if self.prefix is None else t + 1 + self.prefix)
+
     def _highest(self, t: Step) -> Float[Tensor, " b"]:
         """The upper bound of the continuations of live hypotheses."""
+        best = self.live.amax(1)
         if not (reward := self.settings.word_penalty):
-            return self.live[:, 0]
+            return best
         # A penalty lowers every further word; a reward may come with each word up to the limit.
         words = self.limit if reward > 0 else t if self.prefix is None else t + self.prefix
-        return self.live[:, 0] + (reward * words.to(self.live.dtype) if isinstance(words, Tensor) else reward * words)
+        return best + (reward * words.to(self.live.dtype) if isinstance(words, Tensor) else reward * words)
 
     def stored(self) -> FinishedHypotheses:
         return self.finished
 
 
-def _only_end(values: Tensor, words: Tensor, end: Tensor, closing: Tensor) -> tuple[Tensor, Tensor]:
+def only_end(values: Tensor, words: Tensor, end: Tensor, closing: Tensor) -> tuple[Tensor, Tensor]:
     """The candidates of a step; those of sentences that close are the end symbol alone."""
     closing = closing.repeat_interleave(len(values) // len(closing))
     values, words = values.masked_fill(closing[:, None], -torch.inf), words.clone()

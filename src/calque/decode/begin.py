@@ -10,7 +10,9 @@ from torch import Tensor
 from calque.data.vocabulary import BOS, PAD
 from calque.decode.ahead import next_of
 from calque.decode.beam import Beam
+from calque.decode.constrained import Constrained
 from calque.decode.greedy import Greedy
+from calque.decode.required import Automata, Matched, Required, automata
 from calque.decode.rule import SearchRule, SearchSettings, SearchStart
 from calque.decode.sample import Sample
 from calque.decode.scorer import Hidden, Scorer
@@ -72,10 +74,21 @@ def read_prefixes(
     return tuple(z[row, prefix.lengths] for z in hidden), state, logp
 
 
+def required_of(
+    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, scorer: Scorer
+) -> tuple[Automata, Matched]:
+    """What each sentence requires, and what its prefix has of it, on the scorer's device."""
+    found, matched = automata(required, prefixes, scorer.like.device)
+    places = scorer.candidates.places(found.words)
+    return found._replace(words=places.masked_fill(found.words < 0, -1)), matched
+
+
 def rule_of(settings: SearchSettings, start: SearchStart) -> SearchRule:
     """The rule that these settings ask for."""
     if settings.sampling is not None:
         return Sample(settings, start)
+    if start.required is not None:
+        return Constrained(settings, start)
     return (Greedy if settings.beam == 1 else Beam)(settings, start)
 
 

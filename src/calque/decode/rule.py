@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from calque.decode.required import Automata, Matched
 from calque.layers.state import mapped
 from calque.native.kernels import Best
 
@@ -80,6 +81,8 @@ class SearchStart(NamedTuple):
     """their log-probability"""
     normalised: bool = False
     """the logits are log-probabilities already"""
+    required: tuple[Automata, Matched] | None = None
+    """what hypotheses must contain, and what the prefixes have of it; None: nothing"""
 
 
 def penalty(settings: SearchSettings, length: float | Tensor) -> float | Tensor:
@@ -180,7 +183,8 @@ class SearchRule(ABC):
 
     def values(self) -> dict[str, Any]:
         """What the rule knows of each sentence: every one of its attributes that is a tensor or is made of tensors."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor | FinishedHypotheses)}
+        made = Tensor | FinishedHypotheses | Automata | Matched
+        return {name: value for name, value in vars(self).items() if isinstance(value, made)}
 
     def take(self, values: Mapping[str, Any]) -> None:
         """Goes on from these values."""

@@ -21,22 +21,33 @@ concerns one sentence, so that its translation does not depend on its batch.
 A sentence with a forced prefix of P words starts at t = P + 1, with the log-probability of the prefix; where P > M, at its limit.
 In the program t counts from the end of the prefix, so that all sentences of a batch have the same t.
 
+Where a sentence requires phrases, `calque.decode.constrained` says which candidates there are, and which of them are live.
+
 Sampling (`calque.decode.sample`) has K live hypotheses from t = 1 on, each extended by a drawn word, in the order of their numbers.
 
 Rows of a sentence are adjacent: row = sentence * K + hypothesis.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from calque.decode.ahead import Ahead
-from calque.decode.begin import Prefixes, padded_prefixes, read_prefixes, rule_of, spread_hypotheses
-from calque.decode.captured import graphs_of
+from calque.decode.begin import (
+    Prefixes,
+    padded_prefixes,
+    read_prefixes,
+    required_of,
+    rule_of,
+    spread_hypotheses,
+)
+from calque.decode.captured import Captured, graphs_of
 from calque.decode.captured_steps import ROOM, Progress
 from calque.decode.chosen import ChosenWords, Hypotheses, rows_of
+from calque.decode.required import Automata, Matched, Required
 from calque.decode.rule import Sampling, SearchRule, SearchSettings, SearchStart
 from calque.decode.scorer import Candidates, Models, Scorer, SourceBatch
 from calque.layers.state import State
@@ -53,6 +64,19 @@ __all__ = [
     "search",
     "search_with",
 ]
+
+
+class Begin(NamedTuple):
+    """What a search knows of its sentences before it begins."""
+
+    settings: SearchSettings
+    prefix: Prefixes | None
+    lines: Int[Tensor, " B"]
+    required: tuple[Automata, Matched] | None
+
+    def graphs(self, scorer: Scorer) -> Captured | None:
+        """The graphs that may make the steps; what is required differs from search to search, so that these have none."""
+        return None if self.required is not None else graphs_of(scorer)
 
 
 def search(
@@ -78,37 +102,39 @@ def search_with(
     prefixes: Sequence[Sequence[int]] | None = None,
     lines: Int[Tensor, " B"] | None = None,
     width: int = 0,
+    required: Sequence[Required] = (),
 ) -> Hypotheses:
     """As `search`, with any scorer. `lines`, by default from 0, are the numbers from which samples are drawn; prefixes are padded
-    to at least `width`.
+    to at least `width`. `required`, if any, has the phrases that the hypotheses of each sentence must contain; one for which
+    `max_length` has no room may be missing.
     """
     with torch.inference_mode():
         prefix = padded_prefixes(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
         lines = torch.arange(len(max_length)) if lines is None else lines
-        chosen = _run(scorer, max_length, settings, prefix, lines)
+        phrases = required_of(required, prefixes, scorer) if any(required) else None
+        begin = Begin(settings, prefix, lines, phrases)
+        chosen = _run(scorer, max_length, begin)
         return chosen.read(settings.n_best, scorer.candidates, prefixes)
 
 
-def _run(
-    scorer: Scorer, max_length: Tensor, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor
-) -> ChosenWords:
+def _run(scorer: Scorer, max_length: Tensor, begin: Begin) -> ChosenWords:
     """The search: its steps, and the finished hypotheses of every sentence."""
+    settings, prefix = begin.settings, begin.prefix
     limit, before = _limits(max_length, settings.exact_length, prefix)
     room = settings.capacity or before + int(limit.max()) + 1
-    if (graphs := graphs_of(scorer)) is not None:
+    if (graphs := begin.graphs(scorer)) is not None:
         room = settings.capacity or -(-room // ROOM) * ROOM
-        found = None if prefix is not None else graphs.search(scorer, settings, limit, lines, room)
+        found = None if prefix is not None else graphs.search(scorer, settings, limit, begin.lines, room)
         if found is not None:
             return found
-    return _step_by_step(scorer, settings, prefix, lines, limit, room)
+    return _step_by_step(scorer, begin, limit, room)
 
 
-def _step_by_step(
-    scorer: Scorer, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor, limit: Tensor, room: int
-) -> ChosenWords:
+def _step_by_step(scorer: Scorer, begin: Begin, limit: Tensor, room: int) -> ChosenWords:
     """The search, of which graphs may make what is behind the first step. `limit` lies on the processor."""
-    rule, ahead, state, limit = _begun(scorer, settings, prefix, lines, limit, room)
-    history, graphs, closes = ChosenWords(settings.beam, rule.stored()), graphs_of(scorer), ahead.closes
+    settings, prefix = begin.settings, begin.prefix
+    rule, ahead, state, limit = _begun(scorer, begin, limit, room)
+    history, graphs, closes = ChosenWords(settings.beam, rule.stored()), begin.graphs(scorer), ahead.closes
     before = 0 if prefix is None else prefix.longest
     same, everyone = (torch.arange(n, device=limit.device) for n in (settings.beam, len(limit)))
     for t in range(1, max(closes) + 1):
@@ -136,13 +162,15 @@ def _step_by_step(
 
 
 def _begun(
-    scorer: Scorer, settings: SearchSettings, prefix: Prefixes | None, lines: Tensor, limit: Tensor, room: int
+    scorer: Scorer, begin: Begin, limit: Tensor, room: int
 ) -> tuple[SearchRule, Ahead, State, Int[Tensor, " B"]]:
     """The rule, the next step and the state behind the prefixes; of each sentence the most words that follow."""
+    settings, prefix = begin.settings, begin.prefix
     lengths = None if prefix is None else prefix.lengths
-    limit, lines = limit.to(scorer.like.device), lines.to(scorer.like.device)
+    limit, lines = limit.to(scorer.like.device), begin.lines.to(scorer.like.device)
     hidden, state, logp = read_prefixes(scorer, room, len(limit), settings, prefix)
-    rule = rule_of(settings, SearchStart(scorer.like, limit, lines, lengths, logp, scorer.normalised))
+    start = SearchStart(scorer.like, limit, lines, lengths, logp, scorer.normalised, begin.required)
+    rule = rule_of(settings, start)
     limit = limit if lengths is None else limit - lengths
     return rule, Ahead(scorer, rule, settings, hidden, {n + 1 for n in limit.tolist()}), state, limit
 

@@ -12,10 +12,12 @@ from calque.data.codecs import Codec
 from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
+from calque.decode.required import Required
 from calque.decode.scorer import COMBINE, SourceBatch
 from calque.decode.select import Selection
+from calque.decode.terms import Phrases, Terms, load_terms, required_of
 from calque.experiment import DecodeSettings
-from calque.ground.diagnostics import Diagnostic, Place
+from calque.ground.diagnostics import Diagnostic, Place, error
 from calque.model import Model
 
 
@@ -42,6 +44,7 @@ class Translator:
     combine    how their distributions are combined, see `calque.decode.scorer.Models`
     selection  the words that can be chosen; None: all
     dictionary translations of unknown words, for `decode.replace_unknown`; see `calque.decode.unknown`
+    terms      what lines with some words must be translated with; None: nothing
     scores     whether translations have scores: without, greedy search is faster, and they are 0, or nan where the model
                computes no numbers
     """
@@ -56,6 +59,7 @@ class Translator:
     selection: Selection | None = None
     scores: bool = True
     dictionary: Mapping[str, str] = field(default_factory=dict)
+    terms: Terms | None = None
 
     @property
     def members(self) -> tuple["Translator", ...]:
@@ -77,14 +81,21 @@ def with_tag(loaded: Some, tag: str, run: Path | None = None) -> Some:
     return replace(loaded, source=TaggedCodec(source, tag, others=True, place=Place(str(run)) if run else None))
 
 
+def with_terms(loaded: Some, path: Path) -> Some:
+    """The translator, with a list of terms. Raises what `load_terms` raises, and X807 where words are drawn by chance."""
+    if loaded.decode.sample:
+        raise error("X807")
+    return replace(loaded, terms=load_terms(path, loaded.target))
+
+
 SLAB = 32
 """For invariant decoding: sentences in a batch."""
 
 Source = np.ndarray[tuple[int], np.dtype[np.int64]]
 Prefix = str | Sequence[int]
 """The required beginning of a translation: text, or ids."""
-InputLine = str | tuple[str, Prefix]
-"""A line, or a line with a prefix."""
+InputLine = str | tuple[str, Prefix] | tuple[str, Prefix, Phrases]
+"""A line, a line with a prefix, or one with a prefix and the phrases that its translation must contain."""
 
 
 class Sentence(NamedTuple):
@@ -94,30 +105,39 @@ class Sentence(NamedTuple):
     prefix: tuple[int, ...] = ()
     line: int = 0
     """its number in the input, by which samples are drawn"""
+    required: Required = ()
+    """what its translation must contain"""
 
 
 def sentences_of(
     loaded: Translator, asked: Sequence[InputLine], first: int = 1, warn: Callable[[Diagnostic], None] | None = None
 ) -> list[Sentence]:
     """Lines and their prefixes as ids. A line is cut after `max_source_tokens` tokens, with the warning D606."""
-    lines, prefixes = _lines_and_prefixes(asked)
+    lines, prefixes, phrases = _parts(asked)
     most = loaded.decode.max_source_tokens or None
     encoded = [member.source.encode(lines) for member in loaded.members]
     written = iter(loaded.target.encode([p for p in prefixes if isinstance(p, str)]))
     sentences = []
-    for number, (ids, prefix) in enumerate(zip(zip(*encoded, strict=True), prefixes, strict=True), first):
+    required = required_of(loaded.target, loaded.terms, lines, phrases)
+    if loaded.decode.sample and any(required):
+        raise error("X807")
+    for number, (ids, prefix, needed) in enumerate(
+        zip(zip(*encoded, strict=True), prefixes, required, strict=True), first
+    ):
         longest = max(map(len, ids))
         if warn is not None and most is not None and longest > most:
             warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
         begins = next(written) if isinstance(prefix, str) else prefix
         cut = (member.source.cut(one, most) for member, one in zip(loaded.members, ids, strict=True))
-        sentences.append(Sentence(tuple(np.array(one, np.int64) for one in cut), tuple(begins), number))
+        sentences.append(Sentence(tuple(np.array(one, np.int64) for one in cut), tuple(begins), number, needed))
     return sentences
 
 
-def _lines_and_prefixes(asked: Sequence[InputLine]) -> tuple[list[str], list[Prefix]]:
+def _parts(asked: Sequence[InputLine]) -> tuple[list[str], list[Prefix], list[Phrases]]:
+    """The lines, their prefixes and the phrases of their translations."""
     lines = [one if isinstance(one, str) else one[0] for one in asked]
-    return lines, ["" if isinstance(one, str) else one[1] for one in asked]
+    prefixes = ["" if isinstance(one, str) else one[1] for one in asked]
+    return lines, prefixes, [one[2] if isinstance(one, tuple) and len(one) == 3 else () for one in asked]
 
 
 def lengths_of(loaded: Translator, sentence: Sentence) -> list[int]:

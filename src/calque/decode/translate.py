@@ -1,7 +1,9 @@
 """From lines to lines: encode, group by length, search, restore the order."""
 
+import functools
 import itertools
 import math
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -9,10 +11,12 @@ import numpy as np
 import torch
 
 from calque.data.batches import decode_plan
+from calque.data.codecs import Codec
 from calque.decode.encode import BUCKET, rounded
-from calque.decode.rule import Sampling
+from calque.decode.required import Form, flat, lacks, rows_needed, words_needed
+from calque.decode.rule import Sampling, score_of
 from calque.decode.score import Scores
-from calque.decode.scorer import Models
+from calque.decode.scorer import Candidates, Models, SourceBatch
 from calque.decode.search import Hypotheses, SearchSettings, search_with
 from calque.decode.sentences import (
     EMPTY,
@@ -27,6 +31,7 @@ from calque.decode.sentences import (
     lengths_of,
     sentences_of,
 )
+from calque.decode.terms import stands_in
 from calque.decode.unknown import replace_unknown, with_given
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import Diagnostic, Place
@@ -44,6 +49,11 @@ __all__ = [
     "translate_lines",
     "translate_stream",
 ]
+
+UNDILUTED = "gnmt", 0.6
+"""How finished hypotheses with required phrases are compared where the settings say `length`: a mean over words is best for those
+with many probable words around the improbable ones, such as phrases behind a sentence that is complete.
+"""
 
 
 def translate_lines(
@@ -63,24 +73,64 @@ def translate_lines(
     alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
     `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
 
+    A line of which a translation lacks a term of `loaded.terms`, or a phrase that is asked for, is searched again, and all of its
+    translations have them (`calque.decode.constrained`). Raises D610 for a phrase that the vocabulary cannot write, and X807 where
+    samples are to have phrases.
+
     A matrix product with another number of rows may round differently. In rare cases, most of them in bfloat16, the batch
     therefore decides between two equally good words. With `invariant` the shape of a batch follows from the lengths of its
     sentences, and a translation depends on its line alone, bit for bit; this costs time. Words are then selected by sentence.
     """
-    done = progress or (lambda lines: None)
     sentences = sentences_of(loaded, asked, first, warn)
-    numbers = np.flatnonzero([all(map(len, s.sources)) for s in sentences])
-    results = [[EMPTY] for _ in asked]
-    for batch in _batches(loaded, [sentences[i] for i in numbers], n_best, invariant):
-        rows = numbers[batch]
-        each = translate_batch(loaded, [sentences[i] for i in rows], n_best, SLAB if invariant else 0)
-        for i, translations in zip(rows, each, strict=True):
-            results[i] = translations or [EMPTY]
-            if warn is not None and math.isnan(results[i][0].logp):
-                warn(Diagnostic("D607", Place("stdin", first + int(i)), severity="warning"))
-        done(len(rows))
-    done(len(asked) - len(numbers))
+    results = _searched(loaded, sentences, n_best, invariant, progress or (lambda lines: None))
+    if warn is not None:
+        for number, (best, *_) in enumerate(results, first):
+            if math.isnan(best.logp):
+                warn(Diagnostic("D607", Place("stdin", number), severity="warning"))
     return _finished(loaded, asked, [s.prefix for s in sentences], results, invariant)
+
+
+def _searched(
+    loaded: Translator, sentences: list[Sentence], n_best: int, invariant: bool, done: Callable[[int], None]
+) -> list[list[Translation]]:
+    """The translations of each sentence: freely, and once more of those that then lack what is required."""
+    results = [[EMPTY] for _ in sentences]
+    numbers = [i for i, s in enumerate(sentences) if all(map(len, s.sources))]
+    done(len(sentences) - len(numbers))
+    free = [s._replace(required=()) for s in sentences]
+    for rows, translations in _by_batches(loaded, free, numbers, n_best, invariant):
+        for i, each in zip(rows, translations, strict=True):
+            results[i] = each or [EMPTY]
+        done(len(rows) - len(lacking(loaded.target, sentences, results, rows)))
+    for rows, translations in _by_batches(
+        loaded, sentences, lacking(loaded.target, sentences, results, numbers), n_best, invariant
+    ):
+        for i, each in zip(rows, translations, strict=True):
+            results[i] = each or [EMPTY]
+        done(len(rows))
+    return results
+
+
+def lacking(
+    target: Codec, sentences: Sequence[Sentence], results: Sequence[Sequence[Translation]], rows: Iterable[int]
+) -> list[int]:
+    """Those of some sentences of which a translation lacks what is required. It has a phrase in the cut that a search would give
+    it, or in whole words of its text, in another cut, such as behind a bracket.
+    """
+
+    def missing(forms: tuple[Form, ...], one: Translation) -> bool:
+        return lacks((forms,), one.ids) and not any(stands_in(target.decode(form), one.text) for form in forms)
+
+    return [i for i in rows if any(missing(forms, one) for forms in sentences[i].required for one in results[i])]
+
+
+def _by_batches(
+    loaded: Translator, sentences: Sequence[Sentence], rows: Sequence[int], n_best: int, invariant: bool
+) -> Iterator[tuple[list[int], list[list[Translation]]]]:
+    """The translations of some sentences, batch by batch, with their numbers."""
+    for batch in _batches(loaded, [sentences[i] for i in rows], n_best, invariant):
+        here = [rows[i] for i in batch.tolist()]
+        yield here, translate_batch(loaded, [sentences[i] for i in here], n_best, SLAB if invariant else 0)
 
 
 def _finished(
@@ -106,18 +156,22 @@ def _source(line: InputLine) -> str:
 def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, invariant: bool) -> list[Source]:
     """The batches of sentences, as their numbers."""
     lengths = np.array([lengths_of(loaded, s) for s in sentences], np.int64).reshape(-1, len(loaded.members) + 1)
+    rows = np.array([_hypotheses(loaded.decode, n_best, s) for s in sentences], np.int64)
     if invariant:
-        return _slabs(lengths)
-    tokens = lengths[:, :-1].max(1, initial=0) + lengths[:, -1]
-    return decode_plan(tokens * _hypotheses(loaded.decode, n_best), loaded.decode.batch_tokens)
+        needed = [words_needed(s.required) for s in sentences]
+        return _slabs(np.column_stack([lengths, needed, BUCKET * rows]))
+    tokens = (lengths[:, :-1].max(1, initial=0) + lengths[:, -1]) * rows
+    alike = [np.flatnonzero(rows == n) for n in np.unique(rows)]  # all sentences of a batch have as many hypotheses
+    return [some[batch] for some in alike for batch in decode_plan(tokens[some], loaded.decode.batch_tokens)]
 
 
-def _hypotheses(decode: DecodeSettings, n_best: int) -> int:
-    return n_best if decode.sample else max(decode.beam, n_best)
+def _hypotheses(decode: DecodeSettings, n_best: int, sentence: Sentence) -> int:
+    """How many hypotheses the search of a sentence has."""
+    return n_best if decode.sample else rows_needed(sentence.required, max(decode.beam, n_best))
 
 
 def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Source]:
-    """Sentences whose lengths round up to the same numbers, SLAB at a time."""
+    """Sentences whose lengths, and what else a row has, round up to the same numbers, SLAB at a time."""
     _, kind = np.unique(-(-lengths // BUCKET), axis=0, return_inverse=True)
     alike = [np.flatnonzero(kind.ravel() == k) for k in range(kind.max(initial=-1) + 1)]
     return [rows[k : k + SLAB] for rows in alike for k in range(0, len(rows), SLAB)]
@@ -148,35 +202,64 @@ def chunks(asked: Iterable[InputLine], size: int) -> Iterator[tuple[int, list[In
 def translate_batch(
     loaded: Translator, sentences: Sequence[Sentence], n_best: int = 1, slab: int = 0
 ) -> list[list[Translation]]:
-    """The translations of encoded sentences, all in one batch; in one of `slab` rows and rounded lengths, if given."""
+    """The translations of encoded sentences, all in one batch; in one of `slab` rows and rounded lengths, if given. All require
+    something, with as many hypotheses (`calque.decode.required.rows_needed`), or none of them does.
+    """
     count, decode = len(sentences), loaded.decode
     sentences = [*sentences, *[sentences[0]] * (slab - count)]
     sourced = [as_batch(member, [s.sources[m] for s in sentences], slab) for m, member in enumerate(loaded.members)]
-    prefixes = [s.prefix for s in sentences]
-    longest = max(map(len, prefixes))
+    prefixes, required = [s.prefix for s in sentences], [s.required for s in sentences]
+    longest, needed = max(map(len, prefixes)), list(map(words_needed, required))
     before = rounded(longest) if slab else longest
-    width = sourced[0].source.shape[1]
-    sampling = Sampling(decode.temperature, decode.top_k, decode.top_p, decode.seed) if decode.sample else None
-    settings = SearchSettings(
-        _hypotheses(decode, n_best),
-        decode.normalise,
-        decode.alpha,
+    room = before + _limit(decode, sourced[0].source.shape[1]) + rounded(max(needed)) + 1
+    settings = _settings(loaded, n_best, sentences[0], room if slab else 0)
+    scorer = Models(sourced, loaded.combine, _candidates(loaded, sourced[0], sentences, bool(slab)), whole=bool(slab))
+    limits = torch.tensor(list(map(functools.partial(_limit_of, decode), sentences)))
+    lines = torch.tensor([s.line for s in sentences])
+    hypotheses = search_with(scorer, limits, settings, prefixes, lines, before if slab else 0, required)
+    if not any(needed):
+        return [_translations(loaded, hypotheses, b) for b in range(count)]
+    hypotheses = _scored_freely(hypotheses, decode)
+    return [_spaced_once(_translations(loaded, hypotheses, b)) for b in range(count)]
+
+
+def _candidates(
+    loaded: Translator, sourced: SourceBatch, sentences: Sequence[Sentence], whole: bool
+) -> Candidates | None:
+    """The words that can be chosen, those of prefixes and of what is required among them; None: all."""
+    if loaded.selection is None:
+        return None
+    given = [[*s.prefix, *flat(s.required)] for s in sentences]
+    return loaded.selection.candidates(sourced.source, given, whole=whole)
+
+
+def _settings(loaded: Translator, n_best: int, sentence: Sentence, capacity: int) -> SearchSettings:
+    """How a batch is searched of which this is a sentence."""
+    decode = loaded.decode
+    diluted = bool(sentence.required) and decode.normalise == "length"
+    normalise, alpha = UNDILUTED if diluted else (decode.normalise, decode.alpha)
+    return SearchSettings(
+        _hypotheses(decode, n_best, sentence),
+        normalise,
+        alpha,
         n_best,
-        capacity=before + _limit(decode, width) + 1 if slab else 0,
+        capacity=capacity,
         word_penalty=decode.word_penalty,
-        sampling=sampling,
+        sampling=Sampling(decode.temperature, decode.top_k, decode.top_p, decode.seed) if decode.sample else None,
         scores=loaded.scores,
         given=len(loaded.target.begins),
         stop=decode.stop,
     )
-    chosen = None
-    if loaded.selection is not None:
-        chosen = loaded.selection.candidates(sourced[0].source, prefixes, whole=bool(slab))
-    scorer = Models(sourced, loaded.combine, chosen, whole=bool(slab))
-    limits = torch.tensor([_limit(decode, len(s.sources[0])) for s in sentences])
-    lines = torch.tensor([s.line for s in sentences])
-    hypotheses = search_with(scorer, limits, settings, prefixes, lines, before if slab else 0)
-    return [_translations(loaded, hypotheses, b) for b in range(count)]
+
+
+def _scored_freely(hypotheses: Hypotheses, decode: DecodeSettings) -> Hypotheses:
+    """The same with the scores that they would have in a search without required phrases."""
+    settings = SearchSettings(normalise=decode.normalise, alpha=decode.alpha, word_penalty=decode.word_penalty)
+    scores = [
+        [float(score_of(settings, torch.tensor(logp), len(ids) + 1)) for ids, logp in zip(*each, strict=True)]
+        for each in zip(hypotheses.tokens, hypotheses.logps, strict=True)
+    ]
+    return hypotheses._replace(scores=scores)
 
 
 def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
@@ -200,6 +283,12 @@ def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[i
     return Scores(logp, torch.tensor([len(ids) + 1 for ids in targets], dtype=torch.int64))
 
 
+def _limit_of(decode: DecodeSettings, sentence: Sentence) -> int:
+    """The most words of a translation, with room for what is required, behind a long prefix as well."""
+    limit = _limit(decode, len(sentence.sources[0]))
+    return max(limit, len(sentence.prefix)) + words_needed(sentence.required) if sentence.required else limit
+
+
 def _limit(decode: DecodeSettings, words: int) -> int:
     return math.ceil(decode.max_length_factor * words) + decode.max_length_offset
 
@@ -207,3 +296,8 @@ def _limit(decode: DecodeSettings, words: int) -> int:
 def _translations(loaded: Translator, hypotheses: Hypotheses, b: int) -> list[Translation]:
     each = zip(hypotheses.tokens[b], hypotheses.scores[b], hypotheses.logps[b], strict=True)
     return [Translation(loaded.target.decode(ids), tuple(ids), score, logp) for ids, score, logp in each]
+
+
+def _spaced_once(translations: list[Translation]) -> list[Translation]:
+    """The same texts with one space between words: a phrase may follow a piece that is a space alone."""
+    return [one._replace(text=re.sub(" +", " ", one.text)) for one in translations]

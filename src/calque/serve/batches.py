@@ -14,7 +14,7 @@ import torch
 from calque.decode.attention import word_shares
 from calque.decode.encode import BUCKET
 from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, sentences_of
-from calque.decode.translate import translate_batch
+from calque.decode.translate import lacking, translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors
@@ -287,7 +287,10 @@ class Batcher:
     def _results(self, batch: Sequence[_Waiting]) -> list[list[Translation]]:
         loaded = batch[0].loaded
         rows = loaded.rows or next(size for size in sizes(self.batch) if size >= len(batch))
-        results = translate_batch(loaded, [one.sentence for one in batch], batch[0].order.n_best, rows)
+        sentences, n_best = [one.sentence for one in batch], batch[0].order.n_best
+        results = translate_batch(loaded, [one._replace(required=()) for one in sentences], n_best, rows)
+        for i in lacking(loaded.target, sentences, results, range(len(batch))):
+            results[i] = translate_batch(loaded, [sentences[i]], n_best, loaded.rows or 1)[0]
         if loaded.decode.replace_unknown:
             results = replace_unknown(loaded, [one.order.lines[one.number] for one in batch], results, True)
         for one, translations in zip(batch, results, strict=True):

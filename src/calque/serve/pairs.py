@@ -1,7 +1,7 @@
 """The languages of a run: named by an option, by the folder, or by the files that it was trained on."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,9 +54,31 @@ def written_pair(text: str) -> LanguagePair:
     return LanguagePair(found[1], found[2])
 
 
-def tags_by_pair(named: Sequence[str]) -> dict[LanguagePair, str]:
-    """The symbols with which the sources of pairs begin, of those that name one. Raises K423."""
-    return {written_pair(one): tag for one in named if (tag := one.partition("=")[2])}
+class OfPair(NamedTuple):
+    """What a server does for one pair of languages, in place of what the run itself says."""
+
+    tag: str = ""
+    """the symbol in front of its sources"""
+    terms: Path | None = None
+    """a list of terms"""
+
+
+def of_pairs(
+    served: Collection[LanguagePair], named: Sequence[str], terms: Sequence[str]
+) -> dict[LanguagePair, OfPair]:
+    """What options say of the pairs that are served: `--pair PAIR=TAG` and `--terms PAIR=FILE`.
+
+    Raises K423 for a pair that cannot be read, K426 for terms without a file, of a pair that is not served, or given twice.
+    """
+    tags = {written_pair(one): one.partition("=")[2] for one in named}
+    files: dict[LanguagePair, Path] = {}
+    for one in terms:
+        written, _, file = one.partition("=")
+        pair = written_pair(written)
+        if not file or pair not in served or pair in files:
+            raise error("K426", None, found=one, known=", ".join(map(str, served)))
+        files[pair] = Path(file)
+    return {pair: OfPair(tags.get(pair, ""), files.get(pair)) for pair in served}
 
 
 def _pair_of(folder: Path) -> LanguagePair:

@@ -11,14 +11,14 @@ import torch
 
 from calque.decode.attention import attention_path, check_attends
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.sentences import with_tag
+from calque.decode.sentences import with_tag, with_terms
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
 from calque.ground.diagnostics import CalqueError
 from calque.ground.exits import exits_as_errors
 from calque.run.model_file import load_model
 from calque.serve.apart import FIXED, ServedRun, rows_keep_apart
-from calque.serve.pairs import LanguagePair
+from calque.serve.pairs import LanguagePair, OfPair
 from calque.serve.settings import ServeSettings
 from calque.workflow.plugins import registry_of_run
 from calque.workflow.stamp import Stamp, run_stamp
@@ -46,10 +46,9 @@ class OpenRuns:
         open_run: Callable[[Path], ServedRun],
         most: int = 4,
         report: Report = lambda event, **fields: None,
-        tags: Mapping[LanguagePair, str] | None = None,
+        of_pairs: Mapping[LanguagePair, OfPair] | None = None,
     ):
-        """`tags`: symbols in front of the sources of a pair, in place of those that the runs themselves name."""
-        self._tags = tags or {}
+        self._of_pairs = of_pairs or {}
         self.folders, self._open, self._most, self._report = dict(folders), open_run, max(1, most), report
         self._changed = threading.Condition()
         self._open_runs: dict[LanguagePair, tuple[ServedRun, Stamp]] = {}
@@ -159,11 +158,12 @@ class OpenRuns:
         """A run as its files say, and the state of these files. Raises RunUnavailable where they change meanwhile."""
         folder = self.folders[pair]
         stamp = run_stamp(folder)
-        tag = self._tags.get(pair, "")
-        loaded = (self._held(folder, stamp) if tag else None) or self._open(folder)
+        own = self._of_pairs.get(pair, OfPair())
+        loaded = (self._held(folder, stamp) if own.tag else None) or self._open(folder)
         if run_stamp(folder) != stamp:
             raise RunUnavailable("its files are changing")
-        return with_tag(loaded, tag, folder), stamp
+        loaded = replace(with_tag(loaded, own.tag, folder), terms=None)
+        return (loaded if own.terms is None else with_terms(loaded, own.terms)), stamp
 
     def _held(self, folder: Path, stamp: Stamp) -> ServedRun | None:
         """The run of these files that another pair has in memory, whose weights are shared then."""

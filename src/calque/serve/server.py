@@ -25,7 +25,7 @@ from calque.serve.asked import PATIENCE
 from calque.serve.batches import Batcher
 from calque.serve.logs import Log, ServerMessages
 from calque.serve.metrics import Metrics
-from calque.serve.pairs import folders_by_pair, tags_by_pair
+from calque.serve.pairs import folders_by_pair, of_pairs
 from calque.serve.runs import OpenRuns
 from calque.serve.settings import ServeSettings
 
@@ -49,17 +49,19 @@ def serve(
     threads: int | None = None,
     log: Log | None = None,
     ready: Callable[[str, Callable[[], None]], None] = lambda address, end: None,
+    terms: Sequence[str] = (),
 ) -> None:
     """Serves runs until SIGINT or SIGTERM; then finishes what was begun.
 
     `ready` is called with the address and a function that ends the server.
 
-    Raises K420 to K425, D209 for a tag that is no symbol of its run, and what the opening of a run raises.
+    Raises K420 to K426, D209 for a tag that is no symbol of its run, what the opening of a run raises, and what reading its terms
+    raises.
     """
     pairs = folders_by_pair(folders, named)
     log, metrics = log or Log(), Metrics()
     with listening(settings) as sock:
-        runs = OpenRuns(pairs, open_run, settings.in_memory, log, tags_by_pair(named))
+        runs = OpenRuns(pairs, open_run, settings.in_memory, log, of_pairs(pairs, named, terms))
         batcher = Batcher(runs, settings.queue, settings.batch, settings.window, threads, metrics.batch, log)
         metrics.watch(batcher)
         _, guarded = application(batcher, settings, metrics, log)

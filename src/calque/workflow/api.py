@@ -1,13 +1,11 @@
 """The Python API: check and build a definition, load a run, translate, score."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import cast, overload
+from typing import NamedTuple, overload
 
-import numpy as np
 import torch
 
 from calque.adl.check import CheckedDefinition
@@ -17,23 +15,32 @@ from calque.data.batches import collate, decode_plan
 from calque.data.codecs import Codec
 from calque.data.corpus import Pairs
 from calque.data.lines import MARK
-from calque.data.repair import Repairs
 from calque.decode.attention import check_attends
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
-from calque.decode.sentences import with_tag
+from calque.decode.sentences import with_tag, with_terms
+from calque.decode.terms import Phrases
 from calque.decode.translate import InputLine, Prefix, Translation, Translator, force, translate_lines
 from calque.experiment import Experiment, override, setting_entry
 from calque.experiment import load as load_experiment
 from calque.experiment.toml import KeyEntry
-from calque.ground.diagnostics import Diagnostic, Place, Text, error, render
+from calque.ground.diagnostics import Place, Text, error
 from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run.folder import EXPERIMENT
 from calque.run.model_file import load_model
+from calque.workflow.given import (
+    for_each,
+    given_pairs,
+    given_phrases,
+    given_prefix,
+    given_sentences,
+    is_pair,
+    warn_caller,
+)
 from calque.workflow.plugins import registry_of_run
 from calque.workflow.run_folders import missing_run
 
@@ -70,11 +77,21 @@ class Run:
         return self.loaded.model
 
     @overload
-    def translate(self, lines: str, prefixes: Prefix | None = None) -> str: ...  # type: ignore[overload-overlap]  # a string is a sequence of strings too
+    def translate(  # type: ignore[overload-overlap]  # a string is a sequence of strings too
+        self, lines: str, prefixes: Prefix | None = None, required: Phrases | None = None
+    ) -> str: ...
     @overload
-    def translate(self, lines: Iterable[str], prefixes: Iterable[Prefix] | None = None) -> list[str]: ...
     def translate(
-        self, lines: str | Iterable[str], prefixes: Prefix | Iterable[Prefix] | None = None
+        self,
+        lines: Iterable[str],
+        prefixes: Iterable[Prefix] | None = None,
+        required: Iterable[Phrases] | None = None,
+    ) -> list[str]: ...
+    def translate(
+        self,
+        lines: str | Iterable[str],
+        prefixes: Prefix | Iterable[Prefix] | None = None,
+        required: Phrases | Iterable[Phrases] | None = None,
     ) -> str | list[str]:
         """The best translation of each sentence; of one string, which is one sentence, its best translation.
 
@@ -83,27 +100,38 @@ class Run:
         Sentences are read as the command line reads lines: without a byte order mark before the first and without line ends;
         NUL and lone surrogates become U+FFFD, with a warning (D121). Raises TypeError where a sentence is not a string, ValueError
         where there are not as many prefixes as sentences.
+
+        `required` are the phrases that each translation must contain, for one sentence a list of them, else as many lists as
+        sentences: `["Haus"]`, or with forms of which one is enough, `[["Haus", "Hauses"]]`. See `calque.decode.constrained`.
         """
-        best = [translations[0].text for translations in self._candidates(lines, 1, prefixes)]
+        best = [translations[0].text for translations in self._candidates(lines, 1, prefixes, required)]
         return best[0] if isinstance(lines, str) else best
 
     @overload
     def candidates(  # type: ignore[overload-overlap]
-        self, lines: str, n_best: int = 1, prefixes: Prefix | None = None
+        self, lines: str, n_best: int = 1, prefixes: Prefix | None = None, required: Phrases | None = None
     ) -> list[Translation]: ...
     @overload
     def candidates(
-        self, lines: Iterable[str], n_best: int = 1, prefixes: Iterable[Prefix] | None = None
+        self,
+        lines: Iterable[str],
+        n_best: int = 1,
+        prefixes: Iterable[Prefix] | None = None,
+        required: Iterable[Phrases] | None = None,
     ) -> list[list[Translation]]: ...
     def candidates(
-        self, lines: str | Iterable[str], n_best: int = 1, prefixes: Prefix | Iterable[Prefix] | None = None
+        self,
+        lines: str | Iterable[str],
+        n_best: int = 1,
+        prefixes: Prefix | Iterable[Prefix] | None = None,
+        required: Phrases | Iterable[Phrases] | None = None,
     ) -> list[Translation] | list[list[Translation]]:
         """The `n_best` translations of each sentence with their scores, the best first; with `sample`, as many samples.
 
-        Of one string, which is one sentence, the list of its translations. Sentences and prefixes are as in `translate`. The
-        beam is at least `n_best`, from 1.
+        Of one string, which is one sentence, the list of its translations. Sentences, prefixes and what is required are as in
+        `translate`. The beam is at least `n_best`, from 1.
         """
-        translations = self._candidates(lines, n_best, prefixes)
+        translations = self._candidates(lines, n_best, prefixes, required)
         return translations[0] if isinstance(lines, str) else translations
 
     @overload
@@ -116,8 +144,8 @@ class Run:
         The target text is cut into subwords. A translation that the search wrote with another cut may have another score there.
         Raises TypeError where an element is no pair of strings.
         """
-        one = _is_pair(pairs)
-        scores = self.scores(*_pairs([pairs] if one else pairs))
+        one = is_pair(pairs)
+        scores = self.scores(*given_pairs([pairs] if one else pairs))
         return scores[0] if one else scores
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
@@ -133,8 +161,8 @@ class Run:
 
         One string is one translation. This is faster than `score`: common parts of the translations of a source are computed once.
         """
-        here, sources = self.loaded, _sentences(versions, "sources")
-        texts = [_sentences([some] if isinstance(some, str) else some, "targets") for some in versions.values()]
+        here, sources = self.loaded, given_sentences(versions, "sources")
+        texts = [given_sentences([some] if isinstance(some, str) else some, "targets") for some in versions.values()]
         flat = [text for some in texts for text in some]
         cut = dict(zip(dict.fromkeys(flat), here.target.encode(list(dict.fromkeys(flat))), strict=True))
         targets = [[cut[text] for text in some] for some in texts]
@@ -147,19 +175,22 @@ class Run:
         return [(-one.logp / one.tokens).tolist() for one in each]
 
     def _candidates(
-        self, lines: str | Iterable[str], n_best: int, prefixes: Prefix | Iterable[Prefix] | None
+        self,
+        lines: str | Iterable[str],
+        n_best: int,
+        prefixes: Prefix | Iterable[Prefix] | None,
+        required: Phrases | Iterable[Phrases] | None,
     ) -> list[list[Translation]]:
-        sentences = _sentences([lines] if isinstance(lines, str) else lines, "lines")
+        one, sentences = isinstance(lines, str), given_sentences([lines] if isinstance(lines, str) else lines, "lines")
         asked: Sequence[InputLine] = sentences
-        if prefixes is not None:
-            if isinstance(prefixes, str) and not isinstance(lines, str):
-                raise TypeError("expected a prefix for each of the sentences, found one string")
-            every = cast("list[Prefix]", [prefixes] if isinstance(lines, str) else list(prefixes))
-            if len(every) != len(sentences):
-                raise ValueError(f"expected as many prefixes as sentences: {len(every)} and {len(sentences)}")
+        if isinstance(prefixes, str) and not one:
+            raise TypeError("expected a prefix for each of the sentences, found one string")
+        if prefixes is not None or required is not None:
             words = self.loaded.target.size
-            asked = [(sentence, _prefix(prefix, words)) for sentence, prefix in zip(sentences, every, strict=True)]
-        return translate_lines(self.loaded, asked, n_best, warn=_warn)
+            before = [given_prefix(each, words) for each in for_each(prefixes, one, "prefixes", sentences, "")]
+            phrases = [given_phrases(each) for each in for_each(required, one, "lists of phrases", sentences, ())]
+            asked = list(zip(sentences, before, phrases, strict=True))
+        return translate_lines(self.loaded, asked, n_best, warn=warn_caller)
 
     def _forced(self, sources: Sequence[str], targets: Sequence[str]) -> Scores:
         here, written = self.loaded, self.loaded.target.encode(targets)
@@ -185,6 +216,7 @@ def load(
     combine: str = COMBINE[0],
     select: str | Path | None = None,
     dictionary: str | Path | None = None,
+    terms: str | Path | None = None,
     overrides: Sequence[str | KeyEntry] = (),
     **decode: object,
 ) -> Run:
@@ -193,11 +225,12 @@ def load(
     Keywords replace settings of its [decode], as in `load(folder, beam=1)`, and so do `overrides` such as "decode.beam=1". An
     ensemble has the settings and the target codec of its first run; `combine` is one of probs, logits and logprobs, see
     `calque.decode.scorer.Models`. `select` names a lexical table of words that can be chosen, see `calque.decode.select`;
-    `dictionary` names one that replaces unknown words, see `calque.decode.unknown`, and makes `replace_unknown` true.
+    `dictionary` names one that replaces unknown words, see `calque.decode.unknown`, and makes `replace_unknown` true. `terms` names
+    a list of terms, with which lines that have them must be translated, see `calque.decode.terms`.
 
     Raises `CalqueError` for no such folder (X118; X115 for the name of an architecture), a damaged one, a wrong setting (X1),
-    target vocabularies that differ (X415), an empty table (D106) or a wrong line of one (D6), a selection that offers no word
-    (X806), or unknown words that are to be replaced where nothing aligns them (X8).
+    target vocabularies that differ (X415), an empty table (D106) or a wrong line of one (D6), terms for samples (X807), a selection
+    that offers no word (X806), or unknown words that are to be replaced where nothing aligns them (X8).
     """
     if combine not in COMBINE:
         raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
@@ -214,7 +247,7 @@ def load(
     for path, other in zip(folders[1:], others, strict=True):
         _check_vocabularies(folders[0], first.loaded.target, path, other.loaded.target)
     ensemble = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
-    return Run(_with_tables(ensemble, select, dictionary), first.experiment)
+    return Run(_with_tables(ensemble, Tables(select, dictionary, terms)), first.experiment)
 
 
 def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, object]) -> list[KeyEntry]:
@@ -227,29 +260,39 @@ def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, ob
     return entries
 
 
-def _with_tables(loaded: Translator, select: str | Path | None, dictionary: str | Path | None) -> Translator:
-    """Adds the lexical tables. Raises D1 and D6 for one at fault, and X8 where it offers no word or none aligns unknown words."""
-    if select is not None:
+class Tables(NamedTuple):
+    """Files that say more of words than a run does; see `load`."""
+
+    select: str | Path | None = None
+    dictionary: str | Path | None = None
+    terms: str | Path | None = None
+
+
+def _with_tables(loaded: Translator, tables: Tables) -> Translator:
+    """Adds the lexical tables and the list of terms.
+
+    Raises D1 and D6 for one at fault, and X8 where a table offers no word, none aligns unknown words, or words are drawn.
+    """
+    if tables.select is not None:
         d = loaded.decode
         table = (d.select_per_word, d.select_frequent, d.selection == "sentence")
-        loaded = replace(loaded, selection=load_selection(Path(select), loaded.source, loaded.target, *table))
+        loaded = replace(loaded, selection=load_selection(Path(tables.select), loaded.source, loaded.target, *table))
     if loaded.decode.replace_unknown:
         check_attends(loaded)
-    if dictionary is not None:
-        loaded = replace(loaded, dictionary=best_of(read_table(Path(dictionary))))
-    return loaded
+    if tables.dictionary is not None:
+        loaded = replace(loaded, dictionary=best_of(read_table(Path(tables.dictionary))))
+    return loaded if tables.terms is None else with_terms(loaded, Path(tables.terms))
 
 
 def open_loaded(
     folders: Sequence[Path],
     combine: str,
-    select: Path | None,
-    dictionary: Path | None,
+    tables: Tables,
     overrides: Sequence[str | KeyEntry],
     scores: bool,
 ) -> Translator:
     """The model that `load` loads. For worker processes, which receive the name of this function and its arguments."""
-    run = load(folders, combine=combine, select=select, dictionary=dictionary, overrides=overrides)
+    run = load(folders, combine=combine, overrides=overrides, **tables._asdict())
     return replace(run.loaded, scores=scores)
 
 
@@ -268,53 +311,3 @@ def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> Non
         for number, (a, b) in enumerate(pairs):
             if a != b:
                 raise error("X415", Place(str(other)), first=first, other=other, id=number, expected=a, found=b)
-
-
-def _sentences(texts: Iterable[str], name: str) -> list[str]:
-    """Sentences as the command line would read them. Raises TypeError where one is not a string."""
-    listed = list(texts)
-    for number, text in enumerate(listed, 1):
-        if not isinstance(text, str):
-            raise TypeError(f"expected a string, found {type(text).__name__} as number {number} of {name}")
-    repairs = Repairs(_warn)
-    read = repairs.sentences(listed, name)
-    repairs.end()
-    return read
-
-
-def _is_pair(given: object) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(side, str) for side in given)
-
-
-def _pairs(pairs: Iterable[object]) -> tuple[list[str], list[str]]:
-    """The sentences of both sides. Raises TypeError where an element is no pair of strings."""
-    sources, targets = [], []
-    for number, pair in enumerate(pairs, 1):
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            # A string of two characters has the length of a pair.
-            raise TypeError(f"expected pairs of source and target, found {pair!r} as number {number}")
-        sources.append(pair[0])
-        targets.append(pair[1])
-    return _sentences(sources, "sources"), _sentences(targets, "targets")
-
-
-def _prefix(prefix: Prefix, words: int) -> Prefix:
-    if isinstance(prefix, str):
-        return _sentences([prefix], "prefixes")[0]
-    prefix = list(prefix) if isinstance(prefix, Iterable) else prefix
-    if not isinstance(prefix, list) or not all(map(_is_id, prefix)):
-        raise TypeError(f"expected a prefix as text or as ids, found {prefix!r}")
-    if not all(0 <= int(word) < words for word in prefix):
-        raise ValueError(f"expected ids from 0 to {words - 1}, found {prefix!r}")
-    return prefix
-
-
-def _is_id(word: object) -> bool:
-    return isinstance(word, int | np.integer) and not isinstance(word, bool)
-
-
-def _warn(warning: Diagnostic) -> None:
-    """A warning of Python; its place is one of the lines that were given, where a command names standard input."""
-    if isinstance(warning.where, Place) and warning.where.file == "stdin":
-        warning = replace(warning, where=Place("lines", warning.where.line))
-    warnings.warn(render(warning), stacklevel=4)

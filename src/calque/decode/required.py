@@ -1,0 +1,196 @@
+"""What a translation must contain, as an automaton over its words: which phrases it has, and how many words it still needs."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+Form = tuple[int, ...]
+"""The ids of a phrase."""
+Required = tuple[tuple[Form, ...], ...]
+"""The phrases that a translation must contain, each in one of its forms."""
+SLOTS = 2
+"""Hypotheses for each number of words that are still needed."""
+MOST_ROWS = 128
+"""Hypotheses of a sentence, at most, unless the beam itself is wider."""
+
+
+def distinct(phrases: Iterable[Iterable[Sequence[int]]]) -> Required:
+    """Each phrase once, with each of its forms once; forms without words are left out."""
+    forms = (tuple(dict.fromkeys(tuple(form) for form in phrase if len(form))) for phrase in phrases)
+    return tuple(dict.fromkeys(each for each in forms if each))
+
+
+def flat(required: Required) -> list[int]:
+    """The words of all forms."""
+    return [word for forms in required for form in forms for word in form]
+
+
+def words_needed(required: Required) -> int:
+    """R, the least number of words that contain all phrases one behind the other."""
+    return sum(min(map(len, forms)) for forms in required)
+
+
+def rows_needed(required: Required, beam: int) -> int:
+    """K, the live hypotheses of a sentence: the beam, doubled until it is SLOTS (R + 1), but only up to MOST_ROWS."""
+    rows = beam
+    while required and rows < SLOTS * (words_needed(required) + 1) and 2 * rows <= MOST_ROWS:
+        rows *= 2
+    return rows
+
+
+class Matched(NamedTuple):
+    """What hypotheses match; `...` are the dimensions of the hypotheses."""
+
+    node: Int[Tensor, "..."]
+    """the longest end of the hypothesis with which a form begins"""
+    has: Bool[Tensor, "... C"]
+    """the phrases that it contains"""
+
+
+class Automata(NamedTuple):
+    """For each sentence an automaton of Aho and Corasick (1975) over the forms of its C phrases.
+
+    A node is the beginning of a form: the longest with which the words so far end. Node 0 is the empty one. Padded: of words by -1,
+    of phrases by phrases of no words.
+    """
+
+    words: Int[Tensor, "b W"]
+    """places of the words of all forms among the candidates; every other word leads to node 0"""
+    onward: Int[Tensor, "b N W"]
+    """the node behind a node and a word"""
+    ends: Bool[Tensor, "b N C"]
+    """whether a form of the phrase ends at this node"""
+    saved: Int[Tensor, "b N C"]
+    """of a phrase that is still to come, so many words less are needed, since the hypothesis ends with the beginning of a form"""
+    length: Int[Tensor, "b C"]
+    """the words of the shortest form"""
+
+    def needed(self, matched: Matched) -> Int[Tensor, "b ..."]:
+        """The least number of further words that a hypothesis needs to contain all phrases, each by itself.
+
+        sum of `length` over the phrases that it lacks, less the most that its end saves of one of them. From a hypothesis that
+        needs r words, r > 0, some word leads to one that needs r - 1 or fewer.
+        """
+        lacks = ~matched.has
+        missing = (self._of_each(self.length, matched.node) * lacks).sum(-1)
+        return missing - (self._at(self.saved, matched.node) * lacks).amax(-1)
+
+    def behind(self, matched: Matched) -> Matched:
+        """What hypotheses [b, K] match behind each of the words: [b, K, W]."""
+        nodes = self._at(self.onward, matched.node)
+        has = matched.has[:, :, None] | self._at(self.ends, nodes)
+        return Matched(nodes, has)
+
+    def after(self, matched: Matched, words: Int[Tensor, "b K"]) -> Matched:
+        """What hypotheses [b, K] match behind a word each."""
+        same = words[:, :, None] == self.words[:, None]
+        here = self._at(self.onward, matched.node)
+        node = (here * same).sum(2)  # a word stands once in `words`, or leads to node 0
+        return Matched(node, matched.has | self._at(self.ends, node))
+
+    @staticmethod
+    def _at(table: Tensor, node: Int[Tensor, "b ..."]) -> Tensor:
+        """The rows of a table [b, N, n] at nodes."""
+        rows = node.flatten(1)[:, :, None].expand(-1, -1, table.shape[2])
+        return table.gather(1, rows).view(*node.shape, table.shape[2])
+
+    @staticmethod
+    def _of_each(x: Int[Tensor, "b C"], like: Int[Tensor, "b ..."]) -> Tensor:
+        return x.view(len(x), *[1] * (like.dim() - 1), x.shape[1])
+
+
+class _Automaton:
+    """The automaton of one sentence, as lists."""
+
+    def __init__(self, required: Required):
+        self.words = sorted(set(flat(required)))
+        self._children: list[dict[int, int]] = [{}]
+        self.ends: list[set[int]] = [set()]
+        self.saved: list[dict[int, int]] = [{}]
+        self.length = [min(map(len, forms)) for forms in required]
+        for phrase, forms in enumerate(required):
+            for form in forms:
+                self._add(phrase, form)
+        self.onward = self._close()
+
+    def _add(self, phrase: int, form: Form) -> None:
+        node = 0
+        for read, word in enumerate(form, 1):
+            if word not in self._children[node]:
+                self._children[node][word] = len(self._children)
+                self._children.append({})
+                self.ends.append(set())
+                self.saved.append({})
+            node = self._children[node][word]
+            saved = self.length[phrase] - (len(form) - read)
+            self.saved[node][phrase] = max(saved, self.saved[node].get(phrase, 0))
+        self.ends[node].add(phrase)
+
+    def _close(self) -> list[list[int]]:
+        """The node behind every node and word, level by level; a node has what its longest proper end has, too."""
+        onward = [[0] * len(self.words) for _ in self._children]
+        shorter = [0] * len(self._children)
+        level = [0]
+        while level:
+            deeper = []
+            for node in level:
+                end = shorter[node]
+                if node:
+                    self.ends[node] |= self.ends[end]
+                    for phrase, saved in self.saved[end].items():
+                        self.saved[node][phrase] = max(saved, self.saved[node].get(phrase, 0))
+                for at, word in enumerate(self.words):
+                    fallback = onward[end][at] if node else 0
+                    child = self._children[node].get(word)
+                    onward[node][at] = fallback if child is None else child
+                    if child is not None:
+                        shorter[child] = fallback
+                        deeper.append(child)
+            level = deeper
+        return onward
+
+    def read(self, words: Sequence[int]) -> tuple[int, set[int]]:
+        """The node behind these words, and the phrases that they contain."""
+        node, has, place = 0, set[int](), {word: at for at, word in enumerate(self.words)}
+        for word in words:
+            node = self.onward[node][place[word]] if word in place else 0
+            has |= self.ends[node]
+        return node, has
+
+
+def lacks(required: Required, words: Sequence[int]) -> bool:
+    """Whether a phrase is missing in these words."""
+    return bool(required) and len(_Automaton(required).read(words)[1]) < len(required)
+
+
+def automata(
+    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, device: torch.device
+) -> tuple[Automata, Matched]:
+    """The automata of sentences, whose words are ids, and what their prefixes match, [b]."""
+    each = [_Automaton(one) for one in required]
+    nodes, words = max(len(a.onward) for a in each), max(len(a.words) for a in each)
+    phrases = max(len(a.length) for a in each)
+    shape = len(each), nodes, phrases
+    table = Automata(
+        torch.full((len(each), words), -1),
+        torch.zeros(len(each), nodes, words, dtype=torch.int64),
+        torch.zeros(shape, dtype=torch.bool),
+        torch.zeros(shape, dtype=torch.int64),
+        torch.zeros(len(each), phrases, dtype=torch.int64),
+    )
+    matched = Matched(torch.zeros(len(each), dtype=torch.int64), torch.zeros(len(each), phrases, dtype=torch.bool))
+    for b, one in enumerate(each):
+        table.words[b, : len(one.words)] = torch.tensor(one.words, dtype=torch.int64)
+        table.onward[b, : len(one.onward), : len(one.words)] = torch.tensor(one.onward, dtype=torch.int64)
+        table.length[b, : len(one.length)] = torch.tensor(one.length, dtype=torch.int64)
+        for node, (ends, saved) in enumerate(zip(one.ends, one.saved, strict=True)):
+            table.ends[b, node, list(ends)] = True
+            for phrase, words_saved in saved.items():
+                table.saved[b, node, phrase] = words_saved
+        node, has = one.read(prefixes[b] if prefixes else ())
+        matched.node[b] = node
+        matched.has[b, list(has)] = True
+    return Automata(*(x.to(device) for x in table)), Matched(*(x.to(device) for x in matched))

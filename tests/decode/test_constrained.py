@@ -1,0 +1,271 @@
+"""Translations that contain what they must: against a naive search, against all sequences there are, and in other batches."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from decode_oracle import MODELS, divisor, make, next_word, sources, varied
+
+from calque.data.codecs import WordCodec
+from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
+from calque.decode.required import SLOTS, Matched, Required, automata, distinct, lacks, rows_needed, words_needed
+from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
+from calque.decode.select import Selection
+from calque.decode.translate import Translator, translate_lines
+from calque.experiment import DecodeSettings
+from calque.ground.diagnostics import CalqueError
+
+LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3]
+LIMITS = [9, 6, 8, 12, 7, 8, 9, 10]
+PREFIXES = [[5, 6], [], [7, 8], [4, 4, 9, 8], [], [], [3], [9, 10]]
+REQUIRED: list[Required] = [
+    (((6, 7),),),
+    (((5,),), ((5, 5, 8),)),  # one is inside the other
+    (((7, 8), (9,)), ((8, 7),)),  # two forms, and two phrases that share a word
+    (),
+    (((4, 4, 4),),),
+    (((10, 11, 12), (10, 11, 5, 6)),),
+    (((3,), (12, 12)),),
+    (((9,),), ((10,),), ((11,),)),
+]
+"""Phrases of every kind; one sentence has none."""
+
+
+def contains(words: list[int], phrase: tuple[tuple[int, ...], ...]) -> bool:
+    return any(tuple(words[i : i + len(form)]) == form for form in phrase for i in range(len(words)))
+
+
+def needed(words: list[int], required: Required) -> int:
+    """The words that are still needed, as one would count them first."""
+    missing = [phrase for phrase in required if not contains(words, phrase)]
+    saved = [0]
+    for phrase in missing:
+        for form in phrase:
+            begun = [d for d in range(1, len(form)) if tuple(words[-d:]) == form[:d]]
+            saved += [min(map(len, phrase)) - len(form) + d for d in begun]
+    return sum(min(map(len, phrase)) for phrase in missing) - max(saved)
+
+
+def naive(say, limit, beam, normalise, n_best, required, prefix=()):
+    """Score and words of the n best, by the rule in `calque.decode.constrained`."""
+    own = {word for phrase in required for form in phrase for word in form}
+    live = [(sum(say(list(prefix[:k]))[prefix[k]] for k in range(len(prefix))), list(prefix))]
+    enough = max(n_best, beam // (needed(list(prefix), required) + 1))
+    finished: list[tuple[float, list[int]]] = []
+    for t in range(len(prefix) + 1, max(limit, len(prefix)) + 2):
+        candidates = []
+        for i, (logp, words) in enumerate(live):
+            each = say(words)
+            early = needed(words, required) > 0
+            free = sorted(w for w in range(EOS, len(each)) if w != EOS or not early)
+            best = [w for w in sorted(free, key=lambda w: -each[w])[: 2 * beam] if w not in own]
+            if t > max(limit, len(prefix)):
+                none = not finished and all(needed(those, required) for _, those in live)
+                best, some = [EOS] * (none or not early), []
+            else:
+                some = sorted(own)
+            candidates += [
+                (-logp - each[w], i, w, needed(words if w == EOS else [*words, w], required)) for w in best + some
+            ]
+        banks = {r: sorted(c for c in candidates if c[3] == r) for r in {c[3] for c in candidates}}
+        turns = sorted((rank, r) for r, bank in banks.items() for rank in range(len(bank)))
+        chosen = [banks[r][rank] for rank, r in turns][: 2 * beam]
+        for cost, i, word, _ in chosen[:beam]:
+            if word == EOS:
+                finished.append((-cost / divisor(normalise, 0.7, t), live[i][1]))
+        finished = sorted(finished, key=lambda h: -h[0])[:beam]
+        live = [(-cost, [*live[i][1], word]) for cost, i, word, _ in chosen if word != EOS][:beam]
+        if len(finished) >= enough and live:
+            if normalise == "none":
+                ahead = max(logp for logp, _ in live)
+            else:
+                ahead = max(logp / divisor(normalise, 0.7, t + 1 + needed(words, required)) for logp, words in live)
+            if finished[n_best - 1][0] >= ahead:
+                break
+    return finished[:n_best]
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("prefixes", [None, PREFIXES])
+@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
+@pytest.mark.parametrize("beam", [2, 6])
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes: list[list[int]] | None) -> None:
+    model, (source, mask) = varied(name), sources(LENGTHS)
+    settings = SearchSettings(beam, normalise, 0.7, 2)
+    before = prefixes or [[]] * len(LENGTHS)
+    limits = [n + words_needed(r) + len(p) for n, r, p in zip(LIMITS, REQUIRED, before, strict=True)]
+    scorer = Models([SourceBatch(model, source, mask)])
+    found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED)
+    with torch.inference_mode():
+        for b, length in enumerate(LENGTHS):
+            say = next_word([model], [source[b, :length].tolist()])
+            expected = naive(say, limits[b], beam, normalise, 2, REQUIRED[b], before[b])
+            assert found.tokens[b] == [words for _, words in expected]
+            torch.testing.assert_close(found.scores[b], [score for score, _ in expected], rtol=0, atol=1e-9)
+            assert not any(lacks(REQUIRED[b], words) for words in found.tokens[b])
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("word_penalty", [-0.8, 0.6])
+@pytest.mark.parametrize("normalise", ["none", "length"])
+def test_a_word_penalty_counts_in_hypotheses_with_phrases(normalise: str, word_penalty: float) -> None:
+    model, (source, mask) = varied("rnmt"), sources(LENGTHS)
+    limits = [n + words_needed(r) for n, r in zip(LIMITS, REQUIRED, strict=True)]
+    settings = SearchSettings(6, normalise, 0.7, 3, word_penalty=word_penalty)
+    scorer = Models([SourceBatch(model, source, mask)])
+    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED)
+    for required, tokens, scores, logps in zip(REQUIRED, *found, strict=True):
+        assert tokens
+        assert scores == sorted(scores, reverse=True)
+        for words, score, logp in zip(tokens, scores, logps, strict=True):
+            assert not lacks(required, words)
+            counted = logp + word_penalty * len(words)
+            assert score == pytest.approx(counted / divisor(normalise, 0.7, len(words) + 1))
+
+
+def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() -> None:
+    """Of all sequences of up to five words, which a beam of 200 does not hold; but it keeps the best."""
+    model, (source, mask) = make("rnmt", vocabulary=7, seed=3), sources([4, 3], vocabulary=7)
+    required: list[Required] = [(((6, 4),),), (((5,),), ((3, 4), (6, 6)))]
+    settings = SearchSettings(200, "none")
+    scorer = Models([SourceBatch(model, source, mask)])
+    found = search_with(scorer, torch.tensor([5, 5]), settings, required=required)
+    free = search_with(scorer, torch.tensor([5, 5]), settings)
+    with torch.inference_mode():
+        for b, length in enumerate([4, 3]):
+            say = next_word([model], [source[b, :length].tolist()])
+            best = (-float("inf"), [])
+            known: dict[tuple[int, ...], list[float]] = {}
+            for n in range(6):
+                for words in itertools.product(range(UNK, 7), repeat=n):
+                    if lacks(required[b], words):
+                        continue
+                    logp = 0.0
+                    for k, word in enumerate([*words, EOS]):
+                        if words[:k] not in known:
+                            known[words[:k]] = say(list(words[:k]))
+                        logp += known[words[:k]][word]
+                    best = max(best, (logp, list(words)))
+            assert found.tokens[b][0] == best[1]
+            assert found.logps[b][0] == pytest.approx(best[0])
+    assert any(map(lacks, required, (each[0] for each in free.tokens)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_automata_count_as_one_would_count_first(seed: int) -> None:
+    chance = random.Random(seed)
+    required = [
+        distinct(
+            [[chance.choices([4, 5, 6], k=chance.randint(1, 4)) for _ in range(chance.randint(1, 3))] for _ in range(3)]
+        )
+        for _ in range(4)
+    ]
+    prefixes = [chance.choices([4, 5, 6, 7], k=chance.randint(0, 6)) for _ in required]
+    found, matched = automata(required, prefixes, torch.device("cpu"))
+    one = Matched(matched.node[:, None], matched.has[:, None])
+    for _ in range(8):
+        counts = found.needed(one)
+        after = found.needed(found.behind(one))
+        for b, words in enumerate(prefixes):
+            assert counts[b, 0] == needed(words, required[b])
+            assert (counts[b, 0] == 0) == (not lacks(required[b], words))
+            for w, word in enumerate(found.words[b].tolist()):
+                if word >= 0:
+                    assert after[b, 0, w] == needed([*words, word], required[b])
+            if counts[b, 0]:
+                known = found.words[b] >= 0
+                assert after[b, 0, known].min() < counts[b, 0]  # so that as many steps contain everything
+        chosen = [chance.choice([4, 5, 6, 7]) for _ in prefixes]
+        one = found.after(one, torch.tensor(chosen)[:, None])
+        prefixes = [[*words, word] for words, word in zip(prefixes, chosen, strict=True)]
+
+
+def test_a_beam_has_places_for_every_number_of_words_needed() -> None:
+    assert rows_needed((), 5) == 5
+    assert rows_needed((((4,),),), 5) == 5
+    assert rows_needed((((4,),),), 1) == 2 * SLOTS
+    assert rows_needed((((4, 5, 6), (7, 8, 9, 10)),), 5) == 10
+    assert rows_needed(tuple(((4, k),) for k in range(100)), 5) == 80
+    assert rows_needed((((4,),),), 300) == 300
+
+
+def test_phrases_and_forms_count_once() -> None:
+    assert distinct([[[4], [4], []], [[4]], [[]], [[5, 6]]]) == (((4,),), ((5, 6),))
+
+
+LINES = ["a b c", "", "d", "a a b i h g", "c never-seen", "e f g h i a b", "a b c", "b", "h h"]
+PHRASES = [["A B"], ["A"], [], [["G H", "I"], "A"], ["C D E"], ["B"], ["A B"], [], ["I", "H G"]]
+
+
+@pytest.fixture
+def loaded() -> Translator:
+    source, target = WordCodec(Vocabulary("abcdefghi")), WordCodec(Vocabulary("ABCDEFGHI"))
+    decode = DecodeSettings(beam=3, max_length_factor=1.3, max_length_offset=1, batch_tokens=90)
+    return Translator(varied("transformer"), source, target, decode)
+
+
+def has(text: str, phrases: list) -> bool:
+    return all(
+        any(f" {form} " in f" {text} " for form in ([phrase] if isinstance(phrase, str) else phrase))
+        for phrase in phrases
+    )
+
+
+@pytest.mark.parametrize("prefix", ["", "C A"])
+@pytest.mark.parametrize("invariant", [False, True])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_every_translation_of_a_line_contains_what_it_must_whatever_its_batch(
+    loaded: Translator, beam: int, invariant: bool, prefix: str
+) -> None:
+    loaded = replace(loaded, decode=replace(loaded.decode, beam=beam))
+    asked = [(line, prefix, phrases) for line, phrases in zip(LINES, PHRASES, strict=True)]
+    counted: list[int] = []
+    found = translate_lines(loaded, asked, n_best=2, invariant=invariant, progress=counted.append)
+    assert sum(counted) == len(LINES)
+    for line, translations, phrases in zip(LINES, found, PHRASES, strict=True):
+        for one in translations if line else []:
+            assert has(one.text, phrases)
+            assert one.text.startswith(prefix)
+            assert one.score == pytest.approx(one.logp / (len(one.ids) + 1))
+    alone = [translate_lines(loaded, [one], n_best=2, invariant=invariant)[0] for one in asked]
+    assert [[one.text for one in each] for each in found] == [[one.text for one in each] for each in alone]
+    if invariant:
+        assert [[one.logp for one in each] for each in found] == [[one.logp for one in each] for each in alone]
+
+
+def test_a_translation_that_has_what_it_must_is_that_of_a_free_search(loaded: Translator) -> None:
+    free = translate_lines(loaded, LINES)
+    phrases = [each[0].text.split()[:1] for each in free]
+    asked = [(line, "", some) for line, some in zip(LINES, phrases, strict=True)]
+    assert translate_lines(loaded, asked) == free
+
+
+def test_an_ensemble_and_a_selection_obey(loaded: Translator) -> None:
+    asked = [(line, "", phrases) for line, phrases in zip(LINES, PHRASES, strict=True)]
+    both = replace(loaded, others=(replace(loaded, model=varied("rnmt")),))
+    none = Selection(torch.full((13, 1), EOS), torch.arange(13) < UNK + 2)  # offers no word but one
+    for one in (both, replace(loaded, selection=none), replace(both, combine="logprobs")):
+        for line, each, phrases in zip(LINES, translate_lines(one, asked), PHRASES, strict=True):
+            assert not line or has(each[0].text, phrases)
+
+
+def test_samples_have_no_phrases(loaded: Translator) -> None:
+    drawn = replace(loaded, decode=replace(loaded.decode, sample=True))
+    with pytest.raises(CalqueError, match="X807"):
+        translate_lines(drawn, [("a b", "", ["A"])])
+    assert translate_lines(drawn, [("a b", "", [])])
+
+
+def test_a_phrase_of_unknown_words_is_refused(loaded: Translator) -> None:
+    with pytest.raises(CalqueError, match="D610"):
+        translate_lines(loaded, [("a b", "", ["A Z"])])
+
+
+def test_special_symbols_are_no_candidates(loaded: Translator) -> None:
+    """Padding of shorter lists of words must not become a candidate."""
+    asked = [("a b c", "", ["A"]), ("a b c", "", ["A B C D E F"])]
+    for each in translate_lines(loaded, asked):
+        assert not {BOS, EOS, 0} & set(each[0].ids)

@@ -1,0 +1,123 @@
+"""Lists of terms: where a line has one, and what is wrong with a bad list."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from decode_oracle import varied
+
+from calque.data.codecs import Codec, WordCodec
+from calque.data.subwords import learn
+from calque.data.vocabulary import UNK, Vocabulary
+from calque.decode.required import distinct, lacks
+from calque.decode.sentences import Sentence, Translation, Translator
+from calque.decode.terms import forms_of, load_terms, stands_in, words_of
+from calque.decode.translate import lacking, translate_lines
+from calque.experiment import DataSettings, DecodeSettings
+from calque.ground.diagnostics import CalqueError, Place
+
+WORDS = WordCodec(Vocabulary(["Haus", "Hauses", "Boot", "Bootshaus", "das", "Das", "US", "uns", "Zug"]))
+
+
+def load(tmp_path: Path, text: str, codec: Codec = WORDS):
+    path = tmp_path / "terms.tsv"
+    path.write_text(text, encoding="utf-8")
+    return load_terms(path, codec)
+
+
+def test_words_are_whole_and_characters_where_a_script_has_no_spaces() -> None:
+    assert words_of("The boat-house, e.g. №5 'x'") == (
+        *("The", "boat", "-", "house", ",", "e", ".", "g", ".", "№", "5", "'", "x", "'"),
+    )
+    assert words_of("GPU机器 เรือ") == ("GPU", "机", "器", "เ", "ร", "ื", "อ")
+
+
+def test_the_longest_terms_count_from_left_to_right(tmp_path: Path) -> None:
+    terms = load(tmp_path, "boat\tBoot\nboat house\tBootshaus\n\nhouse\tHaus\tHauses\nus\tuns\nUS\tUS\n")
+
+    def found(line: str) -> list[str]:
+        return [WORDS.decode(forms[0]) for forms in terms.of(line)]
+
+    assert found("a Boat, a boat house; houses and HOUSE!") == ["Boot", "Bootshaus", "Haus"]
+    assert found("the US and us, Us") == ["US", "uns", "uns"]
+    assert found("boathouse") == []
+    assert found("") == []
+    assert terms.of("house") == [tuple(map(tuple, WORDS.encode(["Haus", "Hauses"])))]
+
+
+def test_a_term_with_a_capital_letter_is_found_as_it_is_written(tmp_path: Path) -> None:
+    terms = load(tmp_path, "Polish\tZug\n")
+    assert terms.of("Polish it")
+    assert not terms.of("polish it")
+
+
+def test_a_form_may_begin_a_sentence(tmp_path: Path) -> None:
+    assert forms_of(["das"], WORDS) == ((WORDS.encode(["das"])[0][0],), (WORDS.encode(["Das"])[0][0],))
+    assert forms_of(["uns"], WORDS) == (tuple(WORDS.encode(["uns"])[0]),)  # the vocabulary has no `Uns`
+
+
+def test_every_wrong_line_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CalqueError) as caught:
+        load(tmp_path, "boat Boot\nboat\tBoot\nboat\tZug\ntrain\tBahn\n\tHaus\nhouse\tHaus\t\nus\tuns\n!?\n")
+    told = [(one.code, one.where.line) for one in caught.value.diagnostics if one.code != "D110"]
+    assert told == [("D608", 1), ("D609", 3), ("D610", 4), ("D608", 5), ("D608", 6)]
+    assert caught.value.diagnostics[-1].code == "D110"
+    assert caught.value.diagnostics[-1].fields["more"] == 1
+
+
+@pytest.mark.parametrize("text", ["", "\n \n"])
+def test_a_list_without_terms_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CalqueError, match="D106"):
+        load(tmp_path, text)
+
+
+def test_terms_of_lines_are_in_their_translations(tmp_path: Path) -> None:
+    source, target = WordCodec(Vocabulary("abcdefghi")), WordCodec(Vocabulary("ABCDEFGHI"))
+    decode = DecodeSettings(beam=3, max_length_factor=1.3, max_length_offset=1)
+    loaded = Translator(varied("rnmt"), source, target, decode)
+    terms = load(tmp_path, "a b\tI H\nd\tG\tF\n", target)
+    lines = ["a b c", "d a b", "c", "", "d"]
+    free = translate_lines(loaded, lines)
+    found = translate_lines(replace(loaded, terms=terms), lines)
+    for line, each, before in zip(lines, found, free, strict=True):
+        required = terms.of(line)
+        assert not lacks(tuple(required), each[0].ids)
+        if not required:
+            assert each == before
+    assert [each[0].text for each in found] != [each[0].text for each in free]
+
+
+def test_a_phrase_stands_behind_other_text_where_a_script_has_no_spaces(tmp_path: Path) -> None:
+    text = ["机器 学习 。", "深度 学习 机器 。", "我 学习 。", "机器 深度 。"] * 20
+    lines = [line.replace(" ", "") for line in text]
+    settings = DataSettings(vocabulary_size=30, subwords="bpe")
+    codec = learn(settings, lines, lines)[0]
+    (begin, behind) = forms_of(["机器"], codec)
+    assert codec.decode(begin) == codec.decode(behind) == "机器"
+    assert codec.tokens(begin)[0].startswith("▁")
+    assert not codec.tokens(behind)[0].startswith("▁")
+    assert UNK not in begin + behind
+
+
+def test_a_phrase_stands_in_a_text_in_whole_words_however_it_is_cut() -> None:
+    assert stands_in("das Haus", "Er sieht (das Haus).")
+    assert not stands_in("das Haus", "das Hausboot")
+    assert not stands_in("das Haus", "das Haus"[1:])
+    assert stands_in("机器", "学习机器。")
+
+
+def test_a_phrase_in_another_cut_is_not_required_again() -> None:
+    """Here a bracket and the word behind it are one piece."""
+    codec = WordCodec(Vocabulary(["a", "(a"]))
+    sentence = Sentence((), required=distinct([forms_of(["a"], codec)]))
+    line = Sentence(())
+    for text, expected in (("(a", []), ("a", []), ("b", [0])):
+        ids = tuple(codec.encode([text])[0])
+        found = [[Translation(text, ids, 0.0, 0.0)], [Translation(text, ids, 0.0, 0.0)]]
+        assert lacking(codec, [sentence, line], found, [0, 1]) == expected
+
+
+def test_a_place_names_the_line_of_a_phrase() -> None:
+    with pytest.raises(CalqueError) as caught:
+        forms_of(["Haus", "Bahn"], WORDS, Place("stdin", 7))
+    assert [(one.code, one.where.line) for one in caught.value.diagnostics] == [("D610", 7)]
