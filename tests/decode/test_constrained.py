@@ -10,7 +10,7 @@ from decode_oracle import MODELS, divisor, make, next_word, sources, varied
 
 from calque.data.codecs import WordCodec
 from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
-from calque.decode.required import SLOTS, Matched, Required, automata, distinct, lacks, rows_needed, words_needed
+from calque.decode.required import SLOTS, Matched, Required, automata, distinct, lacks, room_needed, rows_needed
 from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
 from calque.decode.select import Selection
 from calque.decode.translate import Translator, translate_lines
@@ -25,32 +25,43 @@ REQUIRED: list[Required] = [
     (((5,),), ((5, 5, 8),)),  # one is inside the other
     (((7, 8), (9,)), ((8, 7),)),  # two forms, and two phrases that share a word
     (),
-    (((4, 4, 4),),),
+    (((4, 4, 4), (BOS, 6, 6)),),  # another form at the beginning
     (((10, 11, 12), (10, 11, 5, 6)),),
     (((3,), (12, 12)),),
-    (((9,),), ((10,),), ((11,),)),
+    (((9,),), ((10,), (BOS, 3)), ((11,),)),
 ]
 """Phrases of every kind; one sentence has none."""
+BEGINS = torch.tensor([word not in (6, 8, 12) for word in range(13)])
+"""6, 8 and 12 go on with the word before them."""
 
 
-def contains(words: list[int], phrase: tuple[tuple[int, ...], ...]) -> bool:
-    return any(tuple(words[i : i + len(form)]) == form for form in phrase for i in range(len(words)))
+def contains(words: list[int], phrase: tuple[tuple[int, ...], ...], begins: torch.Tensor = BEGINS) -> bool:
+    words = [BOS, *words]
+
+    def ends(at: int) -> bool:
+        return at == len(words) or bool(begins[words[at]])
+
+    found = (
+        (i, i + len(form)) for form in phrase for i in range(len(words)) if tuple(words[i : i + len(form)]) == form
+    )
+    return any(ends(end) for _, end in found)
 
 
-def needed(words: list[int], required: Required) -> int:
+def needed(words: list[int], required: Required, begins: torch.Tensor = BEGINS) -> int:
     """The words that are still needed, as one would count them first."""
-    missing = [phrase for phrase in required if not contains(words, phrase)]
+    missing = [phrase for phrase in required if not contains(words, phrase, begins)]
     saved = [0]
     for phrase in missing:
+        least = min(len(form) for form in phrase if form[0] != BOS)
         for form in phrase:
-            begun = [d for d in range(1, len(form)) if tuple(words[-d:]) == form[:d]]
-            saved += [min(map(len, phrase)) - len(form) + d for d in begun]
-    return sum(min(map(len, phrase)) for phrase in missing) - max(saved)
+            begun = [d for d in range(1, len(form)) if tuple([BOS, *words][-d:]) == form[:d]]
+            saved += [least - len(form) + d for d in begun]
+    return sum(min(len(form) for form in phrase if form[0] != BOS) for phrase in missing) - max(saved)
 
 
 def naive(say, limit, beam, normalise, n_best, required, prefix=()):
     """Score and words of the n best, by the rule in `calque.decode.constrained`."""
-    own = {word for phrase in required for form in phrase for word in form}
+    own = {word for phrase in required for form in phrase for word in form} - {BOS}
     live = [(sum(say(list(prefix[:k]))[prefix[k]] for k in range(len(prefix))), list(prefix))]
     enough = max(n_best, beam // (needed(list(prefix), required) + 1))
     finished: list[tuple[float, list[int]]] = []
@@ -96,16 +107,16 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
     model, (source, mask) = varied(name), sources(LENGTHS)
     settings = SearchSettings(beam, normalise, 0.7, 2)
     before = prefixes or [[]] * len(LENGTHS)
-    limits = [n + words_needed(r) + len(p) for n, r, p in zip(LIMITS, REQUIRED, before, strict=True)]
+    limits = [n + room_needed(r) + len(p) for n, r, p in zip(LIMITS, REQUIRED, before, strict=True)]
     scorer = Models([SourceBatch(model, source, mask)])
-    found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED)
+    found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED, begins=BEGINS)
     with torch.inference_mode():
         for b, length in enumerate(LENGTHS):
             say = next_word([model], [source[b, :length].tolist()])
             expected = naive(say, limits[b], beam, normalise, 2, REQUIRED[b], before[b])
             assert found.tokens[b] == [words for _, words in expected]
             torch.testing.assert_close(found.scores[b], [score for score, _ in expected], rtol=0, atol=1e-9)
-            assert not any(lacks(REQUIRED[b], words) for words in found.tokens[b])
+            assert not any(lacks(REQUIRED[b], words, BEGINS) for words in found.tokens[b])
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -113,15 +124,15 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
 @pytest.mark.parametrize("normalise", ["none", "length"])
 def test_a_word_penalty_counts_in_hypotheses_with_phrases(normalise: str, word_penalty: float) -> None:
     model, (source, mask) = varied("rnmt"), sources(LENGTHS)
-    limits = [n + words_needed(r) for n, r in zip(LIMITS, REQUIRED, strict=True)]
+    limits = [n + room_needed(r) for n, r in zip(LIMITS, REQUIRED, strict=True)]
     settings = SearchSettings(6, normalise, 0.7, 3, word_penalty=word_penalty)
     scorer = Models([SourceBatch(model, source, mask)])
-    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED)
+    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, begins=BEGINS)
     for required, tokens, scores, logps in zip(REQUIRED, *found, strict=True):
         assert tokens
         assert scores == sorted(scores, reverse=True)
         for words, score, logp in zip(tokens, scores, logps, strict=True):
-            assert not lacks(required, words)
+            assert not lacks(required, words, BEGINS)
             counted = logp + word_penalty * len(words)
             assert score == pytest.approx(counted / divisor(normalise, 0.7, len(words) + 1))
 
@@ -132,7 +143,8 @@ def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() 
     required: list[Required] = [(((6, 4),),), (((5,),), ((3, 4), (6, 6)))]
     settings = SearchSettings(200, "none")
     scorer = Models([SourceBatch(model, source, mask)])
-    found = search_with(scorer, torch.tensor([5, 5]), settings, required=required)
+    begins = torch.tensor([word != 4 for word in range(7)])
+    found = search_with(scorer, torch.tensor([5, 5]), settings, required=required, begins=begins)
     free = search_with(scorer, torch.tensor([5, 5]), settings)
     with torch.inference_mode():
         for b, length in enumerate([4, 3]):
@@ -141,7 +153,7 @@ def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() 
             known: dict[tuple[int, ...], list[float]] = {}
             for n in range(6):
                 for words in itertools.product(range(UNK, 7), repeat=n):
-                    if lacks(required[b], words):
+                    if lacks(required[b], words, begins):
                         continue
                     logp = 0.0
                     for k, word in enumerate([*words, EOS]):
@@ -151,33 +163,36 @@ def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() 
                     best = max(best, (logp, list(words)))
             assert found.tokens[b][0] == best[1]
             assert found.logps[b][0] == pytest.approx(best[0])
-    assert any(map(lacks, required, (each[0] for each in free.tokens)))
+    assert any(lacks(one, each[0], begins) for one, each in zip(required, free.tokens, strict=True))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_automata_count_as_one_would_count_first(seed: int) -> None:
+@pytest.mark.parametrize("inside", [(), (5, 7)])
+@pytest.mark.parametrize("seed", range(12))
+def test_automata_count_as_one_would_count_first(seed: int, inside: tuple[int, ...]) -> None:
     chance = random.Random(seed)
-    required = [
-        distinct(
-            [[chance.choices([4, 5, 6], k=chance.randint(1, 4)) for _ in range(chance.randint(1, 3))] for _ in range(3)]
-        )
-        for _ in range(4)
-    ]
+    begins = torch.tensor([word not in inside for word in range(8)])
+
+    def phrase() -> list[list[int]]:
+        forms = [chance.choices([4, 5, 6], k=chance.randint(1, 4)) for _ in range(chance.randint(1, 3))]
+        return [*forms, [BOS, *chance.choices([4, 5, 6], k=2)]]
+
+    required = [distinct([phrase() for _ in range(3)]) for _ in range(4)]
     prefixes = [chance.choices([4, 5, 6, 7], k=chance.randint(0, 6)) for _ in required]
-    found, matched = automata(required, prefixes, torch.device("cpu"))
+    found, matched = automata(required, prefixes, begins)
     one = Matched(matched.node[:, None], matched.has[:, None])
     for _ in range(8):
         counts = found.needed(one)
         after = found.needed(found.behind(one))
+        other = found.elsewhere(one, torch.tensor([[[2, 7]]] * len(required)))
         for b, words in enumerate(prefixes):
-            assert counts[b, 0] == needed(words, required[b])
-            assert (counts[b, 0] == 0) == (not lacks(required[b], words))
-            for w, word in enumerate(found.words[b].tolist()):
-                if word >= 0:
-                    assert after[b, 0, w] == needed([*words, word], required[b])
-            if counts[b, 0]:
-                known = found.words[b] >= 0
-                assert after[b, 0, known].min() < counts[b, 0]  # so that as many steps contain everything
+            assert counts[b, 0] == needed(words, required[b], begins)
+            assert (counts[b, 0] == 0) == (not lacks(required[b], words, begins))
+            assert other[b, 0].tolist() == [needed([*words, word], required[b], begins) for word in (2, 7)]
+            own = [w for w, word in enumerate(found.words[b].tolist()) if word > BOS]
+            for w in own:
+                assert after[b, 0, w] == needed([*words, int(found.words[b, w])], required[b], begins)
+            if counts[b, 0] and not inside:
+                assert after[b, 0, own].min() < counts[b, 0]  # so that as many steps contain everything
         chosen = [chance.choice([4, 5, 6, 7]) for _ in prefixes]
         one = found.after(one, torch.tensor(chosen)[:, None])
         prefixes = [[*words, word] for words, word in zip(prefixes, chosen, strict=True)]

@@ -8,10 +8,10 @@ from decode_oracle import varied
 
 from calque.data.codecs import Codec, WordCodec
 from calque.data.subwords import learn
-from calque.data.vocabulary import UNK, Vocabulary
+from calque.data.vocabulary import BOS, UNK, Vocabulary
 from calque.decode.required import distinct, lacks
 from calque.decode.sentences import Sentence, Translation, Translator
-from calque.decode.terms import forms_of, load_terms, stands_in, words_of
+from calque.decode.terms import forms_of, load_terms, stands_in, word_begins, words_of
 from calque.decode.translate import lacking, translate_lines
 from calque.experiment import DataSettings, DecodeSettings
 from calque.ground.diagnostics import CalqueError, Place
@@ -52,7 +52,7 @@ def test_a_term_with_a_capital_letter_is_found_as_it_is_written(tmp_path: Path) 
 
 
 def test_a_form_may_begin_a_sentence(tmp_path: Path) -> None:
-    assert forms_of(["das"], WORDS) == ((WORDS.encode(["das"])[0][0],), (WORDS.encode(["Das"])[0][0],))
+    assert forms_of(["das"], WORDS) == (tuple(WORDS.encode(["das"])[0]), (BOS, *WORDS.encode(["Das"])[0]))
     assert forms_of(["uns"], WORDS) == (tuple(WORDS.encode(["uns"])[0]),)  # the vocabulary has no `Uns`
 
 
@@ -81,7 +81,7 @@ def test_terms_of_lines_are_in_their_translations(tmp_path: Path) -> None:
     found = translate_lines(replace(loaded, terms=terms), lines)
     for line, each, before in zip(lines, found, free, strict=True):
         required = terms.of(line)
-        assert not lacks(tuple(required), each[0].ids)
+        assert not lacks(tuple(required), each[0].ids, word_begins(target))
         if not required:
             assert each == before
     assert [each[0].text for each in found] != [each[0].text for each in free]
@@ -108,10 +108,10 @@ def test_a_phrase_stands_in_a_text_in_whole_words_however_it_is_cut() -> None:
 
 def test_a_phrase_in_another_cut_is_not_required_again() -> None:
     """Here a bracket and the word behind it are one piece."""
-    codec = WordCodec(Vocabulary(["a", "(a"]))
+    codec = WordCodec(Vocabulary(["a", "(a", "A", "(A"]))
     sentence = Sentence((), required=distinct([forms_of(["a"], codec)]))
     line = Sentence(())
-    for text, expected in (("(a", []), ("a", []), ("b", [0])):
+    for text, expected in (("(a", []), ("a", []), ("A", []), ("b", [0]), ("(A", [0]), ("b A", [0])):
         ids = tuple(codec.encode([text])[0])
         found = [[Translation(text, ids, 0.0, 0.0)], [Translation(text, ids, 0.0, 0.0)]]
         assert lacking(codec, [sentence, line], found, [0, 1]) == expected

@@ -16,7 +16,7 @@ from calque.decode.required import Automata, Matched, Required, automata
 from calque.decode.rule import SearchRule, SearchSettings, SearchStart
 from calque.decode.sample import Sample
 from calque.decode.scorer import Hidden, Scorer
-from calque.layers.state import State, spread
+from calque.layers.state import State, mapped, spread
 
 PREFIX_WORDS = 64
 """Of a sentence, read at a time before a search begins."""
@@ -75,12 +75,16 @@ def read_prefixes(
 
 
 def required_of(
-    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, scorer: Scorer
+    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, begins: Tensor | None, scorer: Scorer
 ) -> tuple[Automata, Matched]:
-    """What each sentence requires, and what its prefix has of it, on the scorer's device."""
-    found, matched = automata(required, prefixes, scorer.like.device)
-    places = scorer.candidates.places(found.words)
-    return found._replace(words=places.masked_fill(found.words < 0, -1)), matched
+    """What each sentence requires, and what its prefix has of it, on the scorer's device. `begins`: see `search_with`."""
+    ids, device = scorer.candidates.ids, scorer.like.device
+    known = scorer.size if ids is None else int(ids.max()) + 1
+    begins = torch.ones(known, dtype=torch.bool) if begins is None else begins
+    found, matched = automata(required, prefixes, begins)
+    found, matched = mapped(found, lambda x: x.to(device)), mapped(matched, lambda x: x.to(device))
+    places = scorer.candidates.places(found.words).masked_fill(found.words < 0, -1)
+    return found._replace(words=places, begins=found.begins if ids is None else found.begins[:, ids]), matched
 
 
 def rule_of(settings: SearchSettings, start: SearchStart) -> SearchRule:

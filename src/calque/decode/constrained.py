@@ -18,9 +18,10 @@ class Constrained(Beam):
     Candidates are, beside the best words of each hypothesis, all words of all forms. A hypothesis belongs to a bank by the number
     of words that it still needs (`Automata.needed`), and the banks take turns: first the best candidate of each, that which needs
     least first, then the second best of each, until K are live. This is dynamic beam allocation (Post and Vilar 2018, section 3.2)
-    but for these differences: a phrase is found wherever its words stand, so that what has been matched is never lost or begun
-    twice; it may have several forms; a bank without candidates leaves its places to all others, not to its neighbours. The
-    hypothesis that needs least is always live, so where R words are needed, R steps contain all phrases.
+    but for these differences: a phrase is found wherever its words stand, so that what has been matched is never begun twice; it
+    ends where its last word does; it may have several forms; a bank without candidates leaves its places to all others, not to
+    its neighbours. The hypothesis that needs least is always live, and one of its candidates needs less, unless a phrase whose
+    word goes on is lost.
 
     A sentence is done when K / (R + 1) hypotheses have ended, which is the part of a bank, and the n_best-th of them is as good as
     each live one would be if all words that it needs, and the end, came next with probability 1.
@@ -51,7 +52,7 @@ class Constrained(Beam):
         logp = logits if self.normalised else logits.log_softmax(1)
         own = self.automata.words[of]
         rows = len(logp) // len(own)
-        early = self._needed_elsewhere()[of, :rows] > 0
+        early = self.automata.needed(self.matched)[of, :rows] > 0
         # A limit that leaves no room for all phrases ends a sentence nevertheless.
         cut = (early | (self.live[of, :rows] == -torch.inf)).all(1, keepdim=True)
         cut &= self.finished.score[of, :1] == -torch.inf
@@ -59,24 +60,26 @@ class Constrained(Beam):
         logp[:, EOS] = end.masked_fill(early.flatten(), -torch.inf)
         end = end.masked_fill((early & ~cut).flatten(), -torch.inf)
         own = own.repeat_interleave(rows, 0)
-        held = logp.gather(1, own.clamp(min=0)).masked_fill(own < 0, -torch.inf)
+        held = logp.gather(1, own.clamp(min=0)).masked_fill(own < first, -torch.inf)
         values, words = best_words(logp, 2 * self.settings.beam, first)
         twice = (words[:, :, None] == own[:, None]).any(2)
         values = torch.cat([values.masked_fill(twice, -torch.inf), held], 1)
         words = torch.cat([words, own.clamp(min=0)], 1)
         return (values, words) if closing is None else only_end(values, words, end, closing)
 
-    def _needed_elsewhere(self) -> Int[Tensor, "b K"]:
-        """What hypotheses need behind a word of no form."""
-        return self.automata.needed(Matched(torch.zeros_like(self.matched.node), self.matched.has))
-
     def _continued(self, values: Tensor, words: Tensor, total: Tensor | None = None) -> Continued:
         beam, each = self.settings.beam, values.shape[1]
         logp = (values.view(-1, beam, each) + self.live[:, :, None]).flatten(1)
-        inside = self.automata.needed(self.automata.behind(self.matched))
-        elsewhere = self._needed_elsewhere()[:, :, None].expand(-1, -1, each - inside.shape[2])
-        order = in_turns(logp, torch.cat([elsewhere, inside], 2).flatten(1))[:, : 2 * beam]
-        words = words.view(-1, beam * each).gather(1, order)
+        words, own = words.view(-1, beam, each), self.automata.words.shape[1]
+        needed = torch.cat(
+            [
+                self.automata.elsewhere(self.matched, words[:, :, : each - own]),
+                self.automata.needed(self.automata.behind(self.matched)),
+            ],
+            2,
+        )
+        order = in_turns(logp, needed.flatten(1))[:, : 2 * beam]
+        words = words.flatten(1).gather(1, order)
         return Continued(logp.gather(1, order), order // each, words, True, True)
 
     def _go_on(self, words: Tensor, parents: Tensor) -> None:

@@ -7,8 +7,10 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from calque.data.vocabulary import BOS
+
 Form = tuple[int, ...]
-"""The ids of a phrase."""
+"""The ids of a phrase. One that begins with BOS stands at the beginning of a translation."""
 Required = tuple[tuple[Form, ...], ...]
 """The phrases that a translation must contain, each in one of its forms."""
 SLOTS = 2
@@ -28,9 +30,21 @@ def flat(required: Required) -> list[int]:
     return [word for forms in required for form in forms for word in form]
 
 
+def shortest(forms: Iterable[Form]) -> int:
+    """The words of the shortest form that can stand anywhere."""
+    return min(len(form) for form in forms if form[0] != BOS)
+
+
 def words_needed(required: Required) -> int:
     """R, the least number of words that contain all phrases one behind the other."""
-    return sum(min(map(len, forms)) for forms in required)
+    return sum(map(shortest, required))
+
+
+def room_needed(required: Required) -> int:
+    """Words for which a translation has room beside its usual limit: those that are needed, and as many again, since a phrase is
+    lost where its word goes on.
+    """
+    return 2 * words_needed(required)
 
 
 def rows_needed(required: Required, beam: int) -> int:
@@ -47,14 +61,15 @@ class Matched(NamedTuple):
     node: Int[Tensor, "..."]
     """the longest end of the hypothesis with which a form begins"""
     has: Bool[Tensor, "... C"]
-    """the phrases that it contains"""
+    """the phrases that it contains, followed by something that continues no word"""
 
 
 class Automata(NamedTuple):
     """For each sentence an automaton of Aho and Corasick (1975) over the forms of its C phrases.
 
-    A node is the beginning of a form: the longest with which the words so far end. Node 0 is the empty one. Padded: of words by -1,
-    of phrases by phrases of no words.
+    A node is the beginning of a form: the longest with which the words so far end, where BOS counts as the first of them. Node 0 is
+    the empty one. A phrase is contained once its word has ended: at the end of the hypothesis, or before a piece that begins
+    another word. Padded: of words by -1, of phrases by phrases of no words.
     """
 
     words: Int[Tensor, "b W"]
@@ -67,29 +82,39 @@ class Automata(NamedTuple):
     """of a phrase that is still to come, so many words less are needed, since the hypothesis ends with the beginning of a form"""
     length: Int[Tensor, "b C"]
     """the words of the shortest form"""
+    begins: Bool[Tensor, "b V"]
+    """whether a word before this candidate has ended"""
 
     def needed(self, matched: Matched) -> Int[Tensor, "b ..."]:
         """The least number of further words that a hypothesis needs to contain all phrases, each by itself.
 
-        sum of `length` over the phrases that it lacks, less the most that its end saves of one of them. From a hypothesis that
-        needs r words, r > 0, some word leads to one that needs r - 1 or fewer.
+        sum of `length` over the phrases that it lacks, less the most that its end saves of one of them.
         """
-        lacks = ~matched.has
+        lacks = ~(matched.has | self._at(self.ends, matched.node))
         missing = (self._of_each(self.length, matched.node) * lacks).sum(-1)
         return missing - (self._at(self.saved, matched.node) * lacks).amax(-1)
 
+    def elsewhere(self, matched: Matched, words: Int[Tensor, "b K A"]) -> Int[Tensor, "b K A"]:
+        """What hypotheses need behind words of no form."""
+        nowhere = torch.zeros_like(matched.node)
+        ended = self.needed(Matched(nowhere, matched.has | self._at(self.ends, matched.node)))
+        inside = self.needed(Matched(nowhere, matched.has))
+        return torch.where(self._begin(words), ended[:, :, None], inside[:, :, None])
+
     def behind(self, matched: Matched) -> Matched:
         """What hypotheses [b, K] match behind each of the words: [b, K, W]."""
-        nodes = self._at(self.onward, matched.node)
-        has = matched.has[:, :, None] | self._at(self.ends, nodes)
-        return Matched(nodes, has)
+        begin = self._begin(self.words.clamp(min=0))[:, None, :, None]
+        has = matched.has[:, :, None] | (self._at(self.ends, matched.node)[:, :, None] & begin)
+        return Matched(self._at(self.onward, matched.node), has)
 
     def after(self, matched: Matched, words: Int[Tensor, "b K"]) -> Matched:
         """What hypotheses [b, K] match behind a word each."""
         same = words[:, :, None] == self.words[:, None]
-        here = self._at(self.onward, matched.node)
-        node = (here * same).sum(2)  # a word stands once in `words`, or leads to node 0
-        return Matched(node, matched.has | self._at(self.ends, node))
+        node = (self._at(self.onward, matched.node) * same).sum(2)  # a word stands once in `words`, or leads to node 0
+        return Matched(node, matched.has | (self._at(self.ends, matched.node) & self._begin(words)[:, :, None]))
+
+    def _begin(self, words: Int[Tensor, "b ..."]) -> Bool[Tensor, "b ..."]:
+        return self.begins.gather(1, words.flatten(1)).view_as(words)
 
     @staticmethod
     def _at(table: Tensor, node: Int[Tensor, "b ..."]) -> Tensor:
@@ -106,11 +131,11 @@ class _Automaton:
     """The automaton of one sentence, as lists."""
 
     def __init__(self, required: Required):
-        self.words = sorted(set(flat(required)))
+        self.words = sorted({word for forms in required for form in forms for word in form})
         self._children: list[dict[int, int]] = [{}]
         self.ends: list[set[int]] = [set()]
         self.saved: list[dict[int, int]] = [{}]
-        self.length = [min(map(len, forms)) for forms in required]
+        self.length = list(map(shortest, required))
         for phrase, forms in enumerate(required):
             for form in forms:
                 self._add(phrase, form)
@@ -152,24 +177,30 @@ class _Automaton:
             level = deeper
         return onward
 
-    def read(self, words: Sequence[int]) -> tuple[int, set[int]]:
-        """The node behind these words, and the phrases that they contain."""
+    def read(self, words: Sequence[int], begins: Bool[Tensor, " V"]) -> tuple[int, set[int]]:
+        """The node behind BOS and these words, and the phrases that they contain without an end."""
         node, has, place = 0, set[int](), {word: at for at, word in enumerate(self.words)}
-        for word in words:
+        for word in (BOS, *words):
+            has |= self.ends[node] if begins[word] else set()
             node = self.onward[node][place[word]] if word in place else 0
-            has |= self.ends[node]
         return node, has
 
 
-def lacks(required: Required, words: Sequence[int]) -> bool:
-    """Whether a phrase is missing in these words."""
-    return bool(required) and len(_Automaton(required).read(words)[1]) < len(required)
+def lacks(required: Required, words: Sequence[int], begins: Bool[Tensor, " V"]) -> bool:
+    """Whether a phrase is missing in these words and their end. `begins`: whether a word before an id has ended."""
+    if not required:
+        return False
+    one = _Automaton(required)
+    node, has = one.read(words, begins)
+    return len(has | one.ends[node]) < len(required)
 
 
 def automata(
-    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, device: torch.device
+    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, begins: Bool[Tensor, " V"]
 ) -> tuple[Automata, Matched]:
-    """The automata of sentences, whose words are ids, and what their prefixes match, [b]."""
+    """The automata of sentences, whose words are ids, and what their prefixes match, [b]. `begins`: whether a word before an id has
+    ended.
+    """
     each = [_Automaton(one) for one in required]
     nodes, words = max(len(a.onward) for a in each), max(len(a.words) for a in each)
     phrases = max(len(a.length) for a in each)
@@ -180,6 +211,7 @@ def automata(
         torch.zeros(shape, dtype=torch.bool),
         torch.zeros(shape, dtype=torch.int64),
         torch.zeros(len(each), phrases, dtype=torch.int64),
+        begins.expand(len(each), -1),
     )
     matched = Matched(torch.zeros(len(each), dtype=torch.int64), torch.zeros(len(each), phrases, dtype=torch.bool))
     for b, one in enumerate(each):
@@ -190,7 +222,7 @@ def automata(
             table.ends[b, node, list(ends)] = True
             for phrase, words_saved in saved.items():
                 table.saved[b, node, phrase] = words_saved
-        node, has = one.read(prefixes[b] if prefixes else ())
+        node, has = one.read(prefixes[b] if prefixes else (), begins)
         matched.node[b] = node
         matched.has[b, list(has)] = True
-    return Automata(*(x.to(device) for x in table)), Matched(*(x.to(device) for x in matched))
+    return table, matched

@@ -103,15 +103,17 @@ def search_with(
     lines: Int[Tensor, " B"] | None = None,
     width: int = 0,
     required: Sequence[Required] = (),
+    begins: Bool[Tensor, " V"] | None = None,
 ) -> Hypotheses:
     """As `search`, with any scorer. `lines`, by default from 0, are the numbers from which samples are drawn; prefixes are padded
     to at least `width`. `required`, if any, has the phrases that the hypotheses of each sentence must contain; one for which
-    `max_length` has no room may be missing.
+    `max_length` has no room may be missing. `begins`: whether a word has ended before an id, as before a piece that begins
+    another one; None: always.
     """
     with torch.inference_mode():
         prefix = padded_prefixes(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
         lines = torch.arange(len(max_length)) if lines is None else lines
-        phrases = required_of(required, prefixes, scorer) if any(required) else None
+        phrases = required_of(required, prefixes, begins, scorer) if any(required) else None
         begin = Begin(settings, prefix, lines, phrases)
         chosen = _run(scorer, max_length, begin)
         return chosen.read(settings.n_best, scorer.candidates, prefixes)

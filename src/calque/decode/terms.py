@@ -3,6 +3,7 @@
 A list of terms is text, one a line: the source, a tab, and one form of the target or several, separated by tabs.
 """
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -11,15 +12,21 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
 from calque.data.codecs import Codec
 from calque.data.lines import EXAMPLES, Lines
 from calque.data.scripts import without_spaces
-from calque.data.vocabulary import UNK
+from calque.data.vocabulary import BOS, UNK
 from calque.decode.required import Form, Required, distinct
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 Phrases = Sequence[str | Sequence[str]]
 """What a translation must contain: texts, or the forms of each, of which one is enough."""
+_SPACE = "\u2581"
+"""The character that pieces have for the space before a word."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 _BEFORE = "。、，？"
 """Characters before a phrase of a script without spaces: one of them that is a piece by itself shows how a phrase is cut there."""
@@ -133,7 +140,7 @@ def _term(line: str, target: Codec, place: Place) -> Term:
 def forms_of(texts: Iterable[str], target: Codec, place: Place | None = None) -> tuple[Form, ...]:
     """The forms in which the target codec writes each of some texts. Raises D610 where it cannot.
 
-    A text that begins with a small letter may begin with a capital one, too, as at the beginning of a sentence. In a script
+    A text that begins with a small letter begins with a capital one, too, at the beginning of a translation. In a script
     without spaces between words, one form is behind other text, one at the beginning of a sentence.
     """
     forms: list[Form] = []
@@ -141,8 +148,18 @@ def forms_of(texts: Iterable[str], target: Codec, place: Place | None = None) ->
         capital = text[0].upper() + text[1:]
         forms += _cuts(text, target, place)
         if capital != text:
-            forms += [form for form in _cuts(capital, target, None) if UNK not in form]
+            forms += [(BOS, *form) for form in _cuts(capital, target, None) if UNK not in form]
     return tuple(dict.fromkeys(forms))
+
+
+@functools.lru_cache(maxsize=4)
+def word_begins(codec: Codec) -> Bool[Tensor, " V"]:
+    """Whether a word has ended before an id: before every one but pieces inside words, which begin with a letter or a digit."""
+    tokens = codec.tokens(range(codec.size))
+    if not any(token.startswith(_SPACE) for token in tokens):
+        return torch.ones(codec.size, dtype=torch.bool)
+    inside = [token[:1].isalnum() and not without_spaces(token[0]) for token in tokens]
+    return ~torch.tensor(inside)
 
 
 def _cuts(text: str, target: Codec, place: Place | None) -> list[Form]:

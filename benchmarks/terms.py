@@ -1,0 +1,104 @@
+"""What do phrases that a translation must contain do to it, and what do they cost?
+
+    python benchmarks/terms.py RUN SOURCE REFERENCE [--lines 1000] [--threads 1] [--record ID]
+
+As in Post and Vilar 2018, section 4: of each reference some words are drawn, one to three of them or four in a row, and its
+translation must contain them. Beside the free search stands the constrained one with so many hypotheses as it has by default, with
+half as many and with one and a half times as many, and with scores that are means over words. One JSON object comes out: BLEU, the
+translations that have all phrases in whole words, their length, and seconds.
+"""
+
+import argparse
+import json
+import random
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import sacrebleu
+import torch
+
+import calque
+from calque.decode import required, translate
+from calque.decode.terms import stands_in
+from calque.decode.translate import InputLine, Translator, translate_lines
+from calque.ledger.entry import conditions, publish
+
+LEDGER = Path(__file__).resolve().parents[1] / "docs" / "results"
+KINDS = {"1 word": (1, 1), "2 words": (2, 1), "3 words": (3, 1), "4 words in a row": (1, 4)}
+"""Phrases of a line, and words of a phrase."""
+WAYS = {
+    "as it is": (required.SLOTS, translate.UNDILUTED),
+    "half the hypotheses": (required.SLOTS / 2, translate.UNDILUTED),
+    "1.5 times the hypotheses": (required.SLOTS * 1.5, translate.UNDILUTED),
+    "means over words": (required.SLOTS, ("length", 1.0)),
+}
+"""Hypotheses for each number of words needed, and how they are scored."""
+
+
+def drawn(references: Sequence[str], phrases: int, words: int) -> list[list[str]]:
+    """Phrases of each reference, without punctuation at their ends."""
+    chance, found = random.Random(1), []
+    for reference in references:
+        each = reference.split()
+        runs = [" ".join(each[i : i + words]).strip('.,;:!?"()') for i in range(max(1, len(each) - words + 1))]
+        runs = [run for run in dict.fromkeys(runs) if re.search(r"\w", run)]
+        found.append(chance.sample(runs, min(phrases, len(runs))))
+    return found
+
+
+def measured(
+    loaded: Translator, asked: Sequence[InputLine], references: Sequence[str], needed: list[list[str]]
+) -> dict[str, float]:
+    """The figures of one search."""
+    began = time.perf_counter()
+    texts = [best[0].text for best in translate_lines(loaded, asked)]
+    taken = time.perf_counter() - began
+    have = sum(all(stands_in(one, text) for one in some) for text, some in zip(texts, needed, strict=True))
+    return {
+        "BLEU": round(sacrebleu.corpus_bleu(texts, [list(references)]).score, 2),
+        "lines with all phrases": have,
+        "words against the references": round(
+            sum(map(len, map(str.split, texts))) / sum(map(len, map(str.split, references))), 3
+        ),
+        "seconds": round(taken, 2),
+    }
+
+
+def main() -> None:
+    """Measure, print or record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("reference", type=Path)
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
+    parser.add_argument("--note", default="", help="what the run is, for the ledger")
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    sources, references = (
+        path.read_text(encoding="utf-8").splitlines()[: given.lines] for path in (given.source, given.reference)
+    )
+    loaded = calque.load(given.run).loaded
+    translate_lines(loaded, sources[:50])  # what is made once
+    figures: dict[str, float] = {}
+    for kind, (phrases, words) in KINDS.items():
+        needed = drawn(references, phrases, words)
+        asked: list[InputLine] = [(line, "", some) for line, some in zip(sources, needed, strict=True)]
+        for name, value in measured(loaded, sources, references, needed).items():
+            figures[f"{kind}, free: {name}"] = value
+        for way, (required.SLOTS, translate.UNDILUTED) in WAYS.items():
+            for name, value in measured(loaded, asked, references, needed).items():
+                figures[f"{kind}, {way}: {name}"] = value
+    where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(sources)}
+    if given.record:
+        command = f"python benchmarks/terms.py RUN {given.source.name} {given.reference.name} --threads {given.threads}"
+        title = "Translations with phrases drawn from their references"
+        publish(LEDGER, given.record, title, "quality", command, figures, where, notes=given.note)
+    print(json.dumps({"figures": figures, "conditions": where}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
