@@ -3,9 +3,9 @@
     python benchmarks/terms.py RUN SOURCE REFERENCE [--lines 1000] [--threads 1] [--record ID]
 
 As in Post and Vilar 2018, section 4: of each reference some words are drawn, one to three of them or four in a row, and its
-translation must contain them. Beside the free search stands the constrained one as it is, with one and three places for each number
-of words that are needed instead of two, and with scores that are means over words. One JSON object comes out: BLEU, the translations
-that have all phrases in whole words, their length, and seconds.
+translation must contain them. Beside the free search stands the constrained one as it is, with one and three places for each
+number of words that are needed instead of two, and with scores that are means over words. One JSON object comes out: BLEU, the
+translations that have all phrases in whole words, their length, and seconds.
 """
 
 import argparse
