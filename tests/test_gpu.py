@@ -14,7 +14,8 @@ from calque.data.batches import collate
 from calque.data.corpus import Pairs
 from calque.decode.captured import Captured
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.search import Hypotheses, Sampling, SearchSettings, search
+from calque.decode.required import lacks
+from calque.decode.search import Hypotheses, Models, Sampling, SearchSettings, SourceBatch, search, search_with
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.contract import Context
 from calque.layers.norm import Norm
@@ -87,6 +88,24 @@ def test_searches_by_graphs_find_what_a_processor_finds(
             if all(abs(x - y) > 1e-9 for x, y in pairwise(sorted(logps))):  # else nothing says which one is the better
                 assert found.tokens[b] == expected.tokens[b]
     assert graphs.refused == {}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_translations_contain_what_they_must(name: str) -> None:
+    torch.manual_seed(3)
+    model = calque.build(TEXTS[name], 100, 100).double().eval()
+    source = torch.randint(4, 100, (len(LENGTHS), max(LENGTHS)))
+    mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    required = [(((k + 4, 50), (60,)), ((70, 71),)) for k in range(len(LENGTHS))]
+    asked = torch.tensor(LIMITS) + 4, SearchSettings(6, "gnmt", 0.6)
+    here = search_with(Models([SourceBatch(model, source, mask)]), *asked, PREFIXES, required=required)
+    there = copy.deepcopy(model).cuda()
+    there.programs = Captured()
+    on_device = Models([SourceBatch(there, source.cuda(), mask.cuda())])
+    found = search_with(on_device, *asked, PREFIXES, required=required)
+    torch.testing.assert_close(flat(found), flat(here), rtol=0, atol=1e-9)
+    always = torch.ones(100, dtype=torch.bool)
+    assert not any(lacks(one, tokens[0], always) for one, tokens in zip(required, found.tokens, strict=True))
 
 
 @pytest.mark.parametrize("name", TEXTS)

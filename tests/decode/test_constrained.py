@@ -10,7 +10,7 @@ from decode_oracle import MODELS, divisor, make, next_word, sources, varied
 
 from calque.data.codecs import WordCodec
 from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
-from calque.decode.required import SLOTS, Matched, Required, automata, distinct, lacks, room_needed, rows_needed
+from calque.decode.required import SLOTS, Matched, Required, automata, distinct, lacks, rows_needed, words_needed
 from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
 from calque.decode.select import Selection
 from calque.decode.translate import Translator, translate_lines
@@ -35,28 +35,31 @@ BEGINS = torch.tensor([word not in (6, 8, 12) for word in range(13)])
 """6, 8 and 12 go on with the word before them."""
 
 
-def contains(words: list[int], phrase: tuple[tuple[int, ...], ...], begins: torch.Tensor = BEGINS) -> bool:
+def contains(words: list[int], phrase: tuple[tuple[int, ...], ...], begins: torch.Tensor, ended: bool) -> bool:
+    """Whether words have a phrase; `ended`: the last of them does not go on."""
     words = [BOS, *words]
-
-    def ends(at: int) -> bool:
-        return at == len(words) or bool(begins[words[at]])
-
     found = (
         (i, i + len(form)) for form in phrase for i in range(len(words)) if tuple(words[i : i + len(form)]) == form
     )
-    return any(ends(end) for _, end in found)
+    return any(ended if end == len(words) else begins[words[end]] for _, end in found)
 
 
 def needed(words: list[int], required: Required, begins: torch.Tensor = BEGINS) -> int:
     """The words that are still needed, as one would count them first."""
-    missing = [phrase for phrase in required if not contains(words, phrase, begins)]
-    saved = [0]
-    for phrase in missing:
-        least = min(len(form) for form in phrase if form[0] != BOS)
-        for form in phrase:
-            begun = [d for d in range(1, len(form)) if tuple([BOS, *words][-d:]) == form[:d]]
-            saved += [least - len(form) + d for d in begun]
-    return sum(min(len(form) for form in phrase if form[0] != BOS) for phrase in missing) - max(saved)
+
+    def least(phrase: tuple[tuple[int, ...], ...]) -> int:
+        return min(len(form) for form in phrase if form[0] != BOS)
+
+    counts = []
+    for ended in (True, False):
+        missing = [phrase for phrase in required if not contains(words, phrase, begins, ended)]
+        saved = [0]
+        for phrase in missing:
+            for form in phrase:
+                begun = [d for d in range(1, len(form)) if tuple([BOS, *words][-d:]) == form[:d]]
+                saved += [least(phrase) - len(form) + d for d in begun if begins[form[d]] or not ended]
+        counts.append(sum(map(least, missing)) - max(saved))
+    return min(counts)
 
 
 def naive(say, limit, beam, normalise, n_best, required, prefix=()):
@@ -107,7 +110,7 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
     model, (source, mask) = varied(name), sources(LENGTHS)
     settings = SearchSettings(beam, normalise, 0.7, 2)
     before = prefixes or [[]] * len(LENGTHS)
-    limits = [n + room_needed(r) + len(p) for n, r, p in zip(LIMITS, REQUIRED, before, strict=True)]
+    limits = [n + words_needed(r) + len(p) for n, r, p in zip(LIMITS, REQUIRED, before, strict=True)]
     scorer = Models([SourceBatch(model, source, mask)])
     found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED, begins=BEGINS)
     with torch.inference_mode():
@@ -124,7 +127,7 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
 @pytest.mark.parametrize("normalise", ["none", "length"])
 def test_a_word_penalty_counts_in_hypotheses_with_phrases(normalise: str, word_penalty: float) -> None:
     model, (source, mask) = varied("rnmt"), sources(LENGTHS)
-    limits = [n + room_needed(r) for n, r in zip(LIMITS, REQUIRED, strict=True)]
+    limits = [n + words_needed(r) for n, r in zip(LIMITS, REQUIRED, strict=True)]
     settings = SearchSettings(6, normalise, 0.7, 3, word_penalty=word_penalty)
     scorer = Models([SourceBatch(model, source, mask)])
     found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, begins=BEGINS)
@@ -173,7 +176,7 @@ def test_automata_count_as_one_would_count_first(seed: int, inside: tuple[int, .
     begins = torch.tensor([word not in inside for word in range(8)])
 
     def phrase() -> list[list[int]]:
-        forms = [chance.choices([4, 5, 6], k=chance.randint(1, 4)) for _ in range(chance.randint(1, 3))]
+        forms = [[chance.choice([4, 6]), *chance.choices([4, 5, 6], k=chance.randint(0, 3))] for _ in range(3)]
         return [*forms, [BOS, *chance.choices([4, 5, 6], k=2)]]
 
     required = [distinct([phrase() for _ in range(3)]) for _ in range(4)]
@@ -191,11 +194,32 @@ def test_automata_count_as_one_would_count_first(seed: int, inside: tuple[int, .
             own = [w for w, word in enumerate(found.words[b].tolist()) if word > BOS]
             for w in own:
                 assert after[b, 0, w] == needed([*words, int(found.words[b, w])], required[b], begins)
-            if counts[b, 0] and not inside:
+            if counts[b, 0]:
                 assert after[b, 0, own].min() < counts[b, 0]  # so that as many steps contain everything
         chosen = [chance.choice([4, 5, 6, 7]) for _ in prefixes]
         one = found.after(one, torch.tensor(chosen)[:, None])
         prefixes = [[*words, word] for words, word in zip(prefixes, chosen, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_many_words_as_are_needed_contain_every_phrase(seed: int) -> None:
+    """However the phrases overlap, and whatever goes on with a word."""
+    chance, (source, mask) = random.Random(seed), sources([3, 5, 2, 6, 1, 4], seed=seed)
+    model = varied(sorted(MODELS)[seed % len(MODELS)])
+    begins = torch.tensor([word < UNK + 2 or chance.random() < 0.6 for word in range(13)])
+    first = [word for word in range(UNK + 1, UNK + 5) if begins[word]]
+
+    def form() -> list[int]:
+        return [chance.choice(first), *chance.choices(range(UNK + 1, UNK + 5), k=chance.randint(0, 2))]
+
+    required = [distinct([[form(), form()][: 1 + k % 2] for k in range(chance.randint(1, 4))]) for _ in source]
+    limits = torch.tensor(list(map(words_needed, required)))
+    scorer = Models([SourceBatch(model, source, mask)])
+    for beam in (1, 5):
+        settings = SearchSettings(max(rows_needed(one, beam) for one in required), "gnmt", 0.6)
+        found = search_with(scorer, limits, settings, required=required, begins=begins)
+        for one, tokens in zip(required, found.tokens, strict=True):
+            assert not lacks(one, tokens[0], begins)
 
 
 def test_a_beam_has_places_for_every_number_of_words_needed() -> None:

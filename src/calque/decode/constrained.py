@@ -20,8 +20,8 @@ class Constrained(Beam):
     least first, then the second best of each, until K are live. This is dynamic beam allocation (Post and Vilar 2018, section 3.2)
     but for these differences: a phrase is found wherever its words stand, so that what has been matched is never begun twice; it
     ends where its last word does; it may have several forms; a bank without candidates leaves its places to all others, not to
-    its neighbours. The hypothesis that needs least is always live, and one of its candidates needs less, unless a phrase whose
-    word goes on is lost.
+    its neighbours. The hypothesis that needs least is always live, and one of its candidates needs less, so where R words are
+    needed, R steps contain all phrases.
 
     A sentence is done when K / (R + 1) hypotheses have ended, which is the part of a bank, and the n_best-th of them is as good as
     each live one would be if all words that it needs, and the end, came next with probability 1.

@@ -1,6 +1,6 @@
 """What a translation must contain, as an automaton over its words: which phrases it has, and how many words it still needs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -40,13 +40,6 @@ def words_needed(required: Required) -> int:
     return sum(map(shortest, required))
 
 
-def room_needed(required: Required) -> int:
-    """Words for which a translation has room beside its usual limit: those that are needed, and as many again, since a phrase is
-    lost where its word goes on.
-    """
-    return 2 * words_needed(required)
-
-
 def rows_needed(required: Required, beam: int) -> int:
     """K, the live hypotheses of a sentence: the beam, doubled until it is SLOTS (R + 1), but only up to MOST_ROWS."""
     rows = beam
@@ -80,6 +73,8 @@ class Automata(NamedTuple):
     """whether a form of the phrase ends at this node"""
     saved: Int[Tensor, "b N C"]
     """of a phrase that is still to come, so many words less are needed, since the hypothesis ends with the beginning of a form"""
+    saved_apart: Int[Tensor, "b N C"]
+    """the same where the next word of the form begins another word, so that one which ends here has ended"""
     length: Int[Tensor, "b C"]
     """the words of the shortest form"""
     begins: Bool[Tensor, "b V"]
@@ -88,11 +83,18 @@ class Automata(NamedTuple):
     def needed(self, matched: Matched) -> Int[Tensor, "b ..."]:
         """The least number of further words that a hypothesis needs to contain all phrases, each by itself.
 
-        sum of `length` over the phrases that it lacks, less the most that its end saves of one of them.
+        sum of `length` over the phrases that it lacks, less the most that its end saves of one of them; either its last word ends
+        here, or it goes on. Where every form begins with the beginning of a word, some word leads from a hypothesis that needs r
+        words, r > 0, to one that needs at most r - 1.
         """
-        lacks = ~(matched.has | self._at(self.ends, matched.node))
-        missing = (self._of_each(self.length, matched.node) * lacks).sum(-1)
-        return missing - (self._at(self.saved, matched.node) * lacks).amax(-1)
+        lacks = ~matched.has
+        goes_on = self._missing(lacks, self.saved, matched.node)
+        ends = self._missing(lacks & ~self._at(self.ends, matched.node), self.saved_apart, matched.node)
+        return torch.minimum(ends, goes_on)
+
+    def _missing(self, lacks: Tensor, saved: Tensor, node: Int[Tensor, "b ..."]) -> Int[Tensor, "b ..."]:
+        missing = (self._of_each(self.length, node) * lacks).sum(-1)
+        return missing - (self._at(saved, node) * lacks).amax(-1)
 
     def elsewhere(self, matched: Matched, words: Int[Tensor, "b K A"]) -> Int[Tensor, "b K A"]:
         """What hypotheses need behind words of no form."""
@@ -130,11 +132,13 @@ class Automata(NamedTuple):
 class _Automaton:
     """The automaton of one sentence, as lists."""
 
-    def __init__(self, required: Required):
+    def __init__(self, required: Required, begins: Bool[Tensor, " V"]):
+        self._begins = begins
         self.words = sorted({word for forms in required for form in forms for word in form})
         self._children: list[dict[int, int]] = [{}]
         self.ends: list[set[int]] = [set()]
         self.saved: list[dict[int, int]] = [{}]
+        self.saved_apart: list[dict[int, int]] = [{}]
         self.length = list(map(shortest, required))
         for phrase, forms in enumerate(required):
             for form in forms:
@@ -149,9 +153,12 @@ class _Automaton:
                 self._children.append({})
                 self.ends.append(set())
                 self.saved.append({})
+                self.saved_apart.append({})
             node = self._children[node][word]
-            saved = self.length[phrase] - (len(form) - read)
-            self.saved[node][phrase] = max(saved, self.saved[node].get(phrase, 0))
+            if read < len(form):
+                saved = self.length[phrase] - (len(form) - read)
+                _raise(self.saved[node], {phrase: saved})
+                _raise(self.saved_apart[node], {phrase: saved} if self._begins[form[read]] else {})
         self.ends[node].add(phrase)
 
     def _close(self) -> list[list[int]]:
@@ -165,8 +172,8 @@ class _Automaton:
                 end = shorter[node]
                 if node:
                     self.ends[node] |= self.ends[end]
-                    for phrase, saved in self.saved[end].items():
-                        self.saved[node][phrase] = max(saved, self.saved[node].get(phrase, 0))
+                    _raise(self.saved[node], self.saved[end])
+                    _raise(self.saved_apart[node], self.saved_apart[end])
                 for at, word in enumerate(self.words):
                     fallback = onward[end][at] if node else 0
                     child = self._children[node].get(word)
@@ -177,21 +184,27 @@ class _Automaton:
             level = deeper
         return onward
 
-    def read(self, words: Sequence[int], begins: Bool[Tensor, " V"]) -> tuple[int, set[int]]:
+    def read(self, words: Sequence[int]) -> tuple[int, set[int]]:
         """The node behind BOS and these words, and the phrases that they contain without an end."""
         node, has, place = 0, set[int](), {word: at for at, word in enumerate(self.words)}
         for word in (BOS, *words):
-            has |= self.ends[node] if begins[word] else set()
+            has |= self.ends[node] if self._begins[word] else set()
             node = self.onward[node][place[word]] if word in place else 0
         return node, has
+
+
+def _raise(numbers: dict[int, int], least: Mapping[int, int]) -> None:
+    """Raises numbers that are lower than these."""
+    for phrase, number in least.items():
+        numbers[phrase] = max(number, numbers.get(phrase, 0))
 
 
 def lacks(required: Required, words: Sequence[int], begins: Bool[Tensor, " V"]) -> bool:
     """Whether a phrase is missing in these words and their end. `begins`: whether a word before an id has ended."""
     if not required:
         return False
-    one = _Automaton(required)
-    node, has = one.read(words, begins)
+    one = _Automaton(required, begins)
+    node, has = one.read(words)
     return len(has | one.ends[node]) < len(required)
 
 
@@ -201,7 +214,7 @@ def automata(
     """The automata of sentences, whose words are ids, and what their prefixes match, [b]. `begins`: whether a word before an id has
     ended.
     """
-    each = [_Automaton(one) for one in required]
+    each = [_Automaton(one, begins) for one in required]
     nodes, words = max(len(a.onward) for a in each), max(len(a.words) for a in each)
     phrases = max(len(a.length) for a in each)
     shape = len(each), nodes, phrases
@@ -209,6 +222,7 @@ def automata(
         torch.full((len(each), words), -1),
         torch.zeros(len(each), nodes, words, dtype=torch.int64),
         torch.zeros(shape, dtype=torch.bool),
+        torch.zeros(shape, dtype=torch.int64),
         torch.zeros(shape, dtype=torch.int64),
         torch.zeros(len(each), phrases, dtype=torch.int64),
         begins.expand(len(each), -1),
@@ -218,11 +232,12 @@ def automata(
         table.words[b, : len(one.words)] = torch.tensor(one.words, dtype=torch.int64)
         table.onward[b, : len(one.onward), : len(one.words)] = torch.tensor(one.onward, dtype=torch.int64)
         table.length[b, : len(one.length)] = torch.tensor(one.length, dtype=torch.int64)
-        for node, (ends, saved) in enumerate(zip(one.ends, one.saved, strict=True)):
+        for node, ends in enumerate(one.ends):
             table.ends[b, node, list(ends)] = True
-            for phrase, words_saved in saved.items():
-                table.saved[b, node, phrase] = words_saved
-        node, has = one.read(prefixes[b] if prefixes else (), begins)
+        for numbers, listed in ((table.saved, one.saved), (table.saved_apart, one.saved_apart)):
+            for node, saved in enumerate(listed):
+                numbers[b, node, list(saved)] = torch.tensor(list(saved.values()), dtype=torch.int64)
+        node, has = one.read(prefixes[b] if prefixes else ())
         matched.node[b] = node
         matched.has[b, list(has)] = True
     return table, matched

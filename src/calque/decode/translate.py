@@ -14,7 +14,7 @@ from calque.data.batches import decode_plan
 from calque.data.codecs import Codec
 from calque.data.vocabulary import BOS
 from calque.decode.encode import BUCKET, rounded
-from calque.decode.required import Form, flat, lacks, room_needed, rows_needed
+from calque.decode.required import Form, flat, lacks, rows_needed, words_needed
 from calque.decode.rule import Sampling, score_of
 from calque.decode.score import Scores
 from calque.decode.scorer import Candidates, Models, SourceBatch
@@ -119,11 +119,10 @@ def lacking(
     it, or in whole words of its text, in another cut, such as behind a bracket.
     """
 
-    begins = word_begins(target)
 
     def missing(forms: tuple[Form, ...], one: Translation) -> bool:
         anywhere = (target.decode(form) for form in forms if form[0] != BOS)
-        return lacks((forms,), one.ids, begins) and not any(stands_in(text, one.text) for text in anywhere)
+        return lacks((forms,), one.ids, word_begins(target)) and not any(stands_in(text, one.text) for text in anywhere)
 
     return [i for i in rows if any(missing(forms, one) for forms in sentences[i].required for one in results[i])]
 
@@ -162,7 +161,7 @@ def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, inv
     lengths = np.array([lengths_of(loaded, s) for s in sentences], np.int64).reshape(-1, len(loaded.members) + 1)
     rows = np.array([_hypotheses(loaded.decode, n_best, s) for s in sentences], np.int64)
     if invariant:
-        needed = [room_needed(s.required) for s in sentences]
+        needed = [words_needed(s.required) for s in sentences]
         return _slabs(np.column_stack([lengths, needed, BUCKET * rows]))
     tokens = (lengths[:, :-1].max(1, initial=0) + lengths[:, -1]) * rows
     alike = [np.flatnonzero(rows == n) for n in np.unique(rows)]  # all sentences of a batch have as many hypotheses
@@ -215,7 +214,7 @@ def translate_batch(
     prefixes, required = [s.prefix for s in sentences], [s.required for s in sentences]
     longest, needed = max(map(len, prefixes)), any(required)
     before = rounded(longest) if slab else longest
-    room = before + _limit(decode, sourced[0].source.shape[1]) + rounded(max(map(room_needed, required))) + 1
+    room = before + _limit(decode, sourced[0].source.shape[1]) + rounded(max(map(words_needed, required))) + 1
     settings = _settings(loaded, n_best, sentences[0], room if slab else 0)
     scorer = Models(sourced, loaded.combine, _candidates(loaded, sourced[0], sentences, bool(slab)), whole=bool(slab))
     limits = torch.tensor(list(map(functools.partial(_limit_of, decode), sentences)))
@@ -291,7 +290,7 @@ def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[i
 def _limit_of(decode: DecodeSettings, sentence: Sentence) -> int:
     """The most words of a translation, with room for what is required, behind a long prefix as well."""
     limit = _limit(decode, len(sentence.sources[0]))
-    return max(limit, len(sentence.prefix)) + room_needed(sentence.required) if sentence.required else limit
+    return max(limit, len(sentence.prefix)) + words_needed(sentence.required) if sentence.required else limit
 
 
 def _limit(decode: DecodeSettings, words: int) -> int:
