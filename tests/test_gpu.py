@@ -97,7 +97,7 @@ def test_translations_contain_what_they_must(name: str) -> None:
     source = torch.randint(4, 100, (len(LENGTHS), max(LENGTHS)))
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     required = [(((k + 4, 50), (60,)), ((70, 71),)) for k in range(len(LENGTHS))]
-    asked = torch.tensor(LIMITS) + 4, SearchSettings(6, "gnmt", 0.6)
+    asked = torch.tensor(LIMITS) + 8, SearchSettings(6, "gnmt", 0.6)
     here = search_with(Models([SourceBatch(model, source, mask)]), *asked, PREFIXES, required=required)
     there = copy.deepcopy(model).cuda()
     there.programs = Captured()
