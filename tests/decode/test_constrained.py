@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -62,7 +63,7 @@ def needed(words: list[int], required: Required, begins: torch.Tensor = BEGINS) 
     return min(counts)
 
 
-def naive(say, limit, beam, normalise, n_best, required, prefix=()):
+def naive(say, limit, beam, normalise, n_best, required, prefix=(), alpha=0.7):
     """Score and words of the n best, by the rule in `calque.decode.constrained`."""
     own = {word for phrase in required for form in phrase for word in form} - {BOS}
     live = [(sum(say(list(prefix[:k]))[prefix[k]] for k in range(len(prefix))), list(prefix))]
@@ -88,14 +89,14 @@ def naive(say, limit, beam, normalise, n_best, required, prefix=()):
         chosen = [banks[r][rank] for rank, r in turns][: 2 * beam]
         for cost, i, word, _ in chosen[:beam]:
             if word == EOS:
-                finished.append((-cost / divisor(normalise, 0.7, t), live[i][1]))
+                finished.append((-cost / divisor(normalise, alpha, t), live[i][1]))
         finished = sorted(finished, key=lambda h: -h[0])[:beam]
         live = [(-cost, [*live[i][1], word]) for cost, i, word, _ in chosen if word != EOS][:beam]
         if len(finished) >= enough and live:
             if normalise == "none":
                 ahead = max(logp for logp, _ in live)
             else:
-                ahead = max(logp / divisor(normalise, 0.7, t + 1 + needed(words, required)) for logp, words in live)
+                ahead = max(logp / divisor(normalise, alpha, t + 1 + needed(words, required)) for logp, words in live)
             if finished[n_best - 1][0] >= ahead:
                 break
     return finished[:n_best]
@@ -110,7 +111,8 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
     model, (source, mask) = varied(name), sources(LENGTHS)
     settings = SearchSettings(beam, normalise, 0.7, 2)
     before = prefixes or [[]] * len(LENGTHS)
-    limits = [n + words_needed(r) + len(p) for n, r, p in zip(LIMITS, REQUIRED, before, strict=True)]
+    usual = LIMITS if beam > 2 else [4] * len(LENGTHS)  # a limit that many hypotheses meet
+    limits = [n + words_needed(r) + len(p) for n, r, p in zip(usual, REQUIRED, before, strict=True)]
     scorer = Models([SourceBatch(model, source, mask)])
     found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED, begins=BEGINS)
     with torch.inference_mode():
@@ -120,6 +122,21 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
             assert found.tokens[b] == [words for _, words in expected]
             torch.testing.assert_close(found.scores[b], [score for score, _ in expected], rtol=0, atol=1e-9)
             assert not any(lacks(REQUIRED[b], words, BEGINS) for words in found.tokens[b])
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_a_search_goes_on_while_what_is_needed_may_still_be_the_best() -> None:
+    """Here a hypothesis that lacks a phrase would be given up, were the end its next word."""
+    model, (source, mask) = make("transformer", seed=4, end=1.0), sources(LENGTHS)
+    limits = [12 + words_needed(r) for r in REQUIRED]
+    scorer = Models([SourceBatch(model, source, mask)])
+    settings = SearchSettings(3, "gnmt", 1.0, 2)
+    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, begins=BEGINS)
+    with torch.inference_mode():
+        for b, length in enumerate(LENGTHS):
+            say = next_word([model], [source[b, :length].tolist()])
+            expected = naive(say, limits[b], 3, "gnmt", 2, REQUIRED[b], alpha=1.0)
+            assert found.tokens[b] == [words for _, words in expected]
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -280,6 +297,33 @@ def test_a_translation_that_has_what_it_must_is_that_of_a_free_search(loaded: Tr
     phrases = [each[0].text.split()[:1] for each in free]
     asked = [(line, "", some) for line, some in zip(LINES, phrases, strict=True)]
     assert translate_lines(loaded, asked) == free
+
+
+def test_no_mean_over_words_decides_between_translations_with_phrases(
+    loaded: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [(line, "", ["I H G F"]) for line in LINES]
+
+    def texts(**decode: object) -> list[str]:
+        return [
+            each[0].text for each in translate_lines(replace(loaded, decode=replace(loaded.decode, **decode)), asked)
+        ]
+
+    found = texts()
+    assert found == texts(normalise="gnmt", alpha=0.6)
+    monkeypatch.setattr("calque.decode.translate.UNDILUTED", ("length", 1.0))
+    assert found != texts()
+
+
+def test_words_stand_one_space_apart(loaded: Translator) -> None:
+    class Wide(WordCodec):
+        def decode(self, ids: Sequence[int]) -> str:
+            return "  ".join(self.tokens(ids))
+
+    loaded = replace(loaded, target=Wide(Vocabulary("ABCDEFGHI")))
+    for each in translate_lines(loaded, [(line, "", ["I H G F"]) for line in LINES if line]):
+        assert "  " not in each[0].text
+        assert "I H G F" in each[0].text
 
 
 def test_an_ensemble_and_a_selection_obey(loaded: Translator) -> None:
