@@ -99,6 +99,19 @@ def test_a_phrase_stands_behind_other_text_where_a_script_has_no_spaces(tmp_path
     assert UNK not in begin + behind
 
 
+def test_words_end_before_spaces_punctuation_and_characters_of_scripts_without_spaces() -> None:
+    pieces = ["\u2581Haus", "es", "\u2581", ".", "(", "机器", "5", "<0xE2>"]
+    codec = WordCodec(Vocabulary(pieces))
+    found = word_begins(codec).tolist()
+    assert all(found[: UNK + 1])
+    assert dict(zip(pieces, found[UNK + 1 :], strict=True)) == {
+        **dict.fromkeys(pieces, True),
+        "es": False,
+        "5": False,
+    }
+    assert word_begins(WordCodec(Vocabulary(["Haus", "es"]))).all()  # whole words, or pieces that say where they end
+
+
 def test_a_phrase_stands_in_a_text_in_whole_words_however_it_is_cut() -> None:
     assert stands_in("das Haus", "Er sieht (das Haus).")
     assert not stands_in("das Haus", "das Hausboot")
