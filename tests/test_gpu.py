@@ -14,7 +14,7 @@ from calque.data.batches import collate
 from calque.data.corpus import Pairs
 from calque.decode.captured import Captured
 from calque.decode.prepare import prepare_for_decoding
-from calque.decode.required import lacks
+from calque.decode.required import Edges, lacks
 from calque.decode.search import Hypotheses, Models, Sampling, SearchSettings, SourceBatch, search, search_with
 from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.contract import Context
@@ -104,8 +104,8 @@ def test_translations_contain_what_they_must(name: str) -> None:
     on_device = Models([SourceBatch(there, source.cuda(), mask.cuda())])
     found = search_with(on_device, *asked, PREFIXES, required=required)
     torch.testing.assert_close(flat(found), flat(here), rtol=0, atol=1e-9)
-    always = torch.ones(100, dtype=torch.bool)
-    assert not any(lacks(one, tokens[0], always) for one, tokens in zip(required, found.tokens, strict=True))
+    edges = Edges.of_words(100)
+    assert not any(lacks(one, tokens[0], edges) for one, tokens in zip(required, found.tokens, strict=True))
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -11,7 +11,7 @@ from decode_oracle import MODELS, divisor, make, next_word, sources, varied
 
 from calque.data.codecs import WordCodec
 from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
-from calque.decode.required import SLOTS, Matched, Required, automata, distinct, lacks, rows_needed, words_needed
+from calque.decode.required import SLOTS, Edges, Matched, Required, automata, distinct, lacks, rows_needed, words_needed
 from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
 from calque.decode.select import Selection
 from calque.decode.translate import Translator, translate_lines
@@ -32,34 +32,48 @@ REQUIRED: list[Required] = [
     (((9,),), ((10,), (BOS, 3)), ((11,),)),
 ]
 """Phrases of every kind; one sentence has none."""
-BEGINS = torch.tensor([word not in (6, 8, 12) for word in range(13)])
-"""6, 8 and 12 go on with the word before them."""
+EDGES = Edges(
+    torch.tensor([word not in (6, 8, 12) for word in range(13)]),
+    torch.tensor([word in (4, 5, 6, 8, 10, 11) for word in range(13)]),
+)
+"""6, 8 and 12 go on with the word before them, if that is open."""
 
 
-def contains(words: list[int], phrase: tuple[tuple[int, ...], ...], begins: torch.Tensor, ended: bool) -> bool:
-    """Whether words have a phrase; `ended`: the last of them does not go on."""
+def contains(words: list[int], phrase: tuple[tuple[int, ...], ...], edges: Edges, ended: bool) -> bool:
+    """Whether words have a phrase, from the beginning of a word to the end of one; `ended`: the last of them does not go on."""
     words = [BOS, *words]
+
+    def ends(at: int) -> bool:
+        return ended if at == len(words) else edges.between(words[at - 1], words[at])
+
     found = (
         (i, i + len(form)) for form in phrase for i in range(len(words)) if tuple(words[i : i + len(form)]) == form
     )
-    return any(ended if end == len(words) else begins[words[end]] for _, end in found)
+    return any((not first or edges.between(words[first - 1], words[first])) and ends(end) for first, end in found)
 
 
-def needed(words: list[int], required: Required, begins: torch.Tensor = BEGINS) -> int:
+def needed(words: list[int], required: Required, edges: Edges = EDGES) -> int:
     """The words that are still needed, as one would count them first."""
 
     def least(phrase: tuple[tuple[int, ...], ...]) -> int:
         return min(len(form) for form in phrase if form[0] != BOS)
 
-    counts = []
+    counts, have = [], [BOS, *words]
+    open_ = bool(edges.opens[have[-1]])
+    stuck = not any(edges.begins[form[0]] for phrase in required for form in phrase if form[0] != BOS)
     for ended in (True, False):
-        missing = [phrase for phrase in required if not contains(words, phrase, begins, ended)]
+        missing = [phrase for phrase in required if not contains(words, phrase, edges, ended or not open_)]
         saved = [0]
         for phrase in missing:
             for form in phrase:
-                begun = [d for d in range(1, len(form)) if tuple([BOS, *words][-d:]) == form[:d]]
-                saved += [least(phrase) - len(form) + d for d in begun if begins[form[d]] or not ended]
-        counts.append(sum(map(least, missing)) - max(saved))
+                for d in range(1, len(form)):
+                    at = len(have) - d
+                    begun = at >= 0 and tuple(have[at:]) == form[:d]
+                    begun = begun and (at == 0 or edges.between(have[at - 1], have[at]))
+                    if begun and (edges.between(form[d - 1], form[d]) or not ended):
+                        saved.append(least(phrase) - len(form) + d)
+        wait = stuck and open_ and missing and not max(saved)
+        counts.append(sum(map(least, missing)) - max(saved) + bool(wait))
     return min(counts)
 
 
@@ -114,14 +128,14 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
     usual = LIMITS if beam > 2 else [4] * len(LENGTHS)  # a limit that many hypotheses meet
     limits = [n + words_needed(r) + len(p) for n, r, p in zip(usual, REQUIRED, before, strict=True)]
     scorer = Models([SourceBatch(model, source, mask)])
-    found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED, begins=BEGINS)
+    found = search_with(scorer, torch.tensor(limits), settings, prefixes, required=REQUIRED, edges=EDGES)
     with torch.inference_mode():
         for b, length in enumerate(LENGTHS):
             say = next_word([model], [source[b, :length].tolist()])
             expected = naive(say, limits[b], beam, normalise, 2, REQUIRED[b], before[b])
             assert found.tokens[b] == [words for _, words in expected]
             torch.testing.assert_close(found.scores[b], [score for score, _ in expected], rtol=0, atol=1e-9)
-            assert not any(lacks(REQUIRED[b], words, BEGINS) for words in found.tokens[b])
+            assert not any(lacks(REQUIRED[b], words, EDGES) for words in found.tokens[b])
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
@@ -131,7 +145,7 @@ def test_a_search_goes_on_while_what_is_needed_may_still_be_the_best() -> None:
     limits = [12 + words_needed(r) for r in REQUIRED]
     scorer = Models([SourceBatch(model, source, mask)])
     settings = SearchSettings(3, "gnmt", 1.0, 2)
-    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, begins=BEGINS)
+    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, edges=EDGES)
     with torch.inference_mode():
         for b, length in enumerate(LENGTHS):
             say = next_word([model], [source[b, :length].tolist()])
@@ -147,12 +161,12 @@ def test_a_word_penalty_counts_in_hypotheses_with_phrases(normalise: str, word_p
     limits = [n + words_needed(r) for n, r in zip(LIMITS, REQUIRED, strict=True)]
     settings = SearchSettings(6, normalise, 0.7, 3, word_penalty=word_penalty)
     scorer = Models([SourceBatch(model, source, mask)])
-    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, begins=BEGINS)
+    found = search_with(scorer, torch.tensor(limits), settings, required=REQUIRED, edges=EDGES)
     for required, tokens, scores, logps in zip(REQUIRED, *found, strict=True):
         assert tokens
         assert scores == sorted(scores, reverse=True)
         for words, score, logp in zip(tokens, scores, logps, strict=True):
-            assert not lacks(required, words, BEGINS)
+            assert not lacks(required, words, EDGES)
             counted = logp + word_penalty * len(words)
             assert score == pytest.approx(counted / divisor(normalise, 0.7, len(words) + 1))
 
@@ -163,8 +177,8 @@ def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() 
     required: list[Required] = [(((6, 4),),), (((5,),), ((3, 4), (6, 6)))]
     settings = SearchSettings(200, "none")
     scorer = Models([SourceBatch(model, source, mask)])
-    begins = torch.tensor([word != 4 for word in range(7)])
-    found = search_with(scorer, torch.tensor([5, 5]), settings, required=required, begins=begins)
+    edges = Edges(torch.tensor([word != 4 for word in range(7)]), torch.ones(7, dtype=torch.bool))
+    found = search_with(scorer, torch.tensor([5, 5]), settings, required=required, edges=edges)
     free = search_with(scorer, torch.tensor([5, 5]), settings)
     with torch.inference_mode():
         for b, length in enumerate([4, 3]):
@@ -173,7 +187,7 @@ def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() 
             known: dict[tuple[int, ...], list[float]] = {}
             for n in range(6):
                 for words in itertools.product(range(UNK, 7), repeat=n):
-                    if lacks(required[b], words, begins):
+                    if lacks(required[b], words, edges):
                         continue
                     logp = 0.0
                     for k, word in enumerate([*words, EOS]):
@@ -183,36 +197,41 @@ def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() 
                     best = max(best, (logp, list(words)))
             assert found.tokens[b][0] == best[1]
             assert found.logps[b][0] == pytest.approx(best[0])
-    assert any(lacks(one, each[0], begins) for one, each in zip(required, free.tokens, strict=True))
+    assert any(lacks(one, each[0], edges) for one, each in zip(required, free.tokens, strict=True))
 
 
-@pytest.mark.parametrize("inside", [(), (5, 7)])
+@pytest.mark.parametrize("kind", ["words", "pieces", "joined"])
 @pytest.mark.parametrize("seed", range(12))
-def test_automata_count_as_one_would_count_first(seed: int, inside: tuple[int, ...]) -> None:
+def test_automata_count_as_one_would_count_first(seed: int, kind: str) -> None:
     chance = random.Random(seed)
-    begins = torch.tensor([word not in inside for word in range(8)])
+    every = torch.ones(8, dtype=torch.bool)
+    edges = {
+        "words": Edges.of_words(8),
+        "pieces": Edges(torch.tensor([word not in (5, 7) for word in range(8)]), every),
+        "joined": Edges(~every, torch.tensor([word in (5, 7) for word in range(8)])),
+    }[kind]
 
-    def phrase() -> list[list[int]]:
-        forms = [[chance.choice([4, 6]), *chance.choices([4, 5, 6], k=chance.randint(0, 3))] for _ in range(3)]
-        return [*forms, [BOS, *chance.choices([4, 5, 6], k=2)]]
+    def form() -> list[int]:
+        words = [chance.choice([4, 6]), *chance.choices([4, 5, 6], k=chance.randint(0, 3))]
+        return [*words, 4] if kind == "joined" else words  # which ends a word
 
-    required = [distinct([phrase() for _ in range(3)]) for _ in range(4)]
+    required = [distinct([[form(), form(), [BOS, *form()]] for _ in range(3)]) for _ in range(4)]
     prefixes = [chance.choices([4, 5, 6, 7], k=chance.randint(0, 6)) for _ in required]
-    found, matched = automata(required, prefixes, begins)
+    found, matched = automata(required, prefixes, edges)
     one = Matched(matched.node[:, None], matched.has[:, None])
     for _ in range(8):
         counts = found.needed(one)
         after = found.needed(found.behind(one))
         other = found.elsewhere(one, torch.tensor([[[2, 7]]] * len(required)))
         for b, words in enumerate(prefixes):
-            assert counts[b, 0] == needed(words, required[b], begins)
-            assert (counts[b, 0] == 0) == (not lacks(required[b], words, begins))
-            assert other[b, 0].tolist() == [needed([*words, word], required[b], begins) for word in (2, 7)]
+            assert counts[b, 0] == needed(words, required[b], edges)
+            assert (counts[b, 0] == 0) == (not lacks(required[b], words, edges))
+            assert other[b, 0].tolist() == [needed([*words, word], required[b], edges) for word in (2, 7)]
             own = [w for w, word in enumerate(found.words[b].tolist()) if word > BOS]
             for w in own:
-                assert after[b, 0, w] == needed([*words, int(found.words[b, w])], required[b], begins)
-            if counts[b, 0]:
-                assert after[b, 0, own].min() < counts[b, 0]  # so that as many steps contain everything
+                assert after[b, 0, w] == needed([*words, int(found.words[b, w])], required[b], edges)
+            if counts[b, 0]:  # so that as many steps contain everything
+                assert min(after[b, 0, own].min(), other[b, 0, 0]) < counts[b, 0]
         chosen = [chance.choice([4, 5, 6, 7]) for _ in prefixes]
         one = found.after(one, torch.tensor(chosen)[:, None])
         prefixes = [[*words, word] for words, word in zip(prefixes, chosen, strict=True)]
@@ -223,8 +242,8 @@ def test_as_many_words_as_are_needed_contain_every_phrase(seed: int) -> None:
     """However the phrases overlap, and whatever goes on with a word."""
     chance, (source, mask) = random.Random(seed), sources([3, 5, 2, 6, 1, 4], seed=seed)
     model = varied(sorted(MODELS)[seed % len(MODELS)])
-    begins = torch.tensor([word < UNK + 2 or chance.random() < 0.6 for word in range(13)])
-    first = [word for word in range(UNK + 1, UNK + 5) if begins[word]]
+    edges = Edges(*(torch.tensor([word < UNK + 2 or chance.random() < 0.6 for word in range(13)]) for _ in range(2)))
+    first = [word for word in range(UNK + 1, UNK + 5) if edges.begins[word]]
 
     def form() -> list[int]:
         return [chance.choice(first), *chance.choices(range(UNK + 1, UNK + 5), k=chance.randint(0, 2))]
@@ -234,9 +253,9 @@ def test_as_many_words_as_are_needed_contain_every_phrase(seed: int) -> None:
     scorer = Models([SourceBatch(model, source, mask)])
     for beam in (1, 5):
         settings = SearchSettings(max(rows_needed(one, beam) for one in required), "gnmt", 0.6)
-        found = search_with(scorer, limits, settings, required=required, begins=begins)
+        found = search_with(scorer, limits, settings, required=required, edges=edges)
         for one, tokens in zip(required, found.tokens, strict=True):
-            assert not lacks(one, tokens[0], begins)
+            assert not lacks(one, tokens[0], edges)
 
 
 def test_a_beam_has_places_for_every_number_of_words_needed() -> None:
@@ -246,6 +265,7 @@ def test_a_beam_has_places_for_every_number_of_words_needed() -> None:
     assert rows_needed((((4, 5, 6), (7, 8, 9, 10)),), 5) == 10
     assert rows_needed(tuple(((4, k),) for k in range(100)), 5) == 80
     assert rows_needed((((4,),),), 300) == 300
+    assert rows_needed((((4, 5),),), 50, 50) == 200
 
 
 def test_phrases_and_forms_count_once() -> None:

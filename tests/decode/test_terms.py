@@ -6,17 +6,22 @@ from pathlib import Path
 import pytest
 from decode_oracle import varied
 
-from calque.data.codecs import Codec, WordCodec
+from calque.data.codecs import Codec, MergeCodec, WordCodec
+from calque.data.merges import Merges
 from calque.data.subwords import learn
 from calque.data.vocabulary import BOS, UNK, Vocabulary
 from calque.decode.required import distinct, lacks
 from calque.decode.sentences import Sentence, Translation, Translator
-from calque.decode.terms import forms_of, load_terms, stands_in, word_begins, words_of
+from calque.decode.terms import Cuts, edges_of, load_terms, stands_in, words_of
 from calque.decode.translate import lacking, translate_lines
 from calque.experiment import DataSettings, DecodeSettings
 from calque.ground.diagnostics import CalqueError, Place
 
 WORDS = WordCodec(Vocabulary(["Haus", "Hauses", "Boot", "Bootshaus", "das", "Das", "US", "uns", "Zug"]))
+
+
+def forms_of(texts: list[str], codec: Codec, place: Place | None = None):
+    return Cuts(codec, texts).forms(texts, place or Place("list", 1))
 
 
 def load(tmp_path: Path, text: str, codec: Codec = WORDS):
@@ -29,7 +34,9 @@ def test_words_are_whole_and_characters_where_a_script_has_no_spaces() -> None:
     assert words_of("The boat-house, e.g. №5 'x'") == (
         *("The", "boat", "-", "house", ",", "e", ".", "g", ".", "№", "5", "'", "x", "'"),
     )
-    assert words_of("GPU机器 เรือ") == ("GPU", "机", "器", "เ", "ร", "ื", "อ")
+    assert words_of("GPU机器 เรือ")[:3] == ("GPU", "机", "器")
+    assert words_of("किताब कि") == ("किताब", "कि")  # marks belong to their letters
+    assert words_of("cafe\u0301 a_b") == ("caf\u00e9", "a_b")
 
 
 def test_the_longest_terms_count_from_left_to_right(tmp_path: Path) -> None:
@@ -58,7 +65,7 @@ def test_a_form_may_begin_a_sentence(tmp_path: Path) -> None:
 
 def test_every_wrong_line_is_told(tmp_path: Path) -> None:
     with pytest.raises(CalqueError) as caught:
-        load(tmp_path, "boat Boot\nboat\tBoot\nboat\tZug\ntrain\tBahn\n\tHaus\nhouse\tHaus\t\nus\tuns\n!?\n")
+        load(tmp_path, "boat Boot\nboat\tBoot\t\t\nboat\tZug\ntrain\tBahn\n\tHaus\nhouse\t\tHaus\nus\tuns\n!?\n")
     told = [(one.code, one.where.line) for one in caught.value.diagnostics if one.code != "D110"]
     assert told == [("D608", 1), ("D609", 3), ("D610", 4), ("D608", 5), ("D608", 6)]
     assert caught.value.diagnostics[-1].code == "D110"
@@ -81,7 +88,7 @@ def test_terms_of_lines_are_in_their_translations(tmp_path: Path) -> None:
     found = translate_lines(replace(loaded, terms=terms), lines)
     for line, each, before in zip(lines, found, free, strict=True):
         required = terms.of(line)
-        assert not lacks(tuple(required), each[0].ids, word_begins(target))
+        assert not lacks(tuple(required), each[0].ids, edges_of(target))
         if not required:
             assert each == before
     assert [each[0].text for each in found] != [each[0].text for each in free]
@@ -92,24 +99,71 @@ def test_a_phrase_stands_behind_other_text_where_a_script_has_no_spaces(tmp_path
     lines = [line.replace(" ", "") for line in text]
     settings = DataSettings(vocabulary_size=30, subwords="bpe")
     codec = learn(settings, lines, lines)[0]
-    (begin, behind) = forms_of(["机器"], codec)
+    begin, behind = forms_of(["机器"], codec)
     assert codec.decode(begin) == codec.decode(behind) == "机器"
     assert codec.tokens(begin)[0].startswith("▁")
     assert not codec.tokens(behind)[0].startswith("▁")
     assert UNK not in begin + behind
 
 
+def test_a_phrase_may_stand_behind_a_bracket() -> None:
+    lines = ["das Haus ( Haus )", "(das) Haus (", "ein Haus ) (", "Hausboot"] * 20
+    codec = learn(DataSettings(vocabulary_size=25, subwords="bpe"), lines, lines)[0]
+    required, edges = distinct([forms_of(["Haus"], codec)]), edges_of(codec)
+    for text, expected in (
+        ("(Haus)", True),
+        ("das Haus", True),
+        ("Hausboot", False),
+        ("dasHaus", False),
+        ("das", False),
+    ):
+        assert lacks(required, codec.encode([text])[0], edges) != expected
+
+
+@pytest.mark.parametrize("kind", ["codes", "bytes"])
+def test_no_phrase_is_a_part_of_a_word(kind: str) -> None:
+    if kind == "codes":
+        pieces = ["in", "with@@", "with", "Sch@@", "in@@", "ein"]
+        codec: Codec = MergeCodec(Merges({}, "", False), Vocabulary(pieces))
+        wanted, free, inside = ("in",), [("with", "in"), ("in", "ein")], [("with@@", "in"), ("Sch@@", "in@@", "in")]
+    else:
+        pieces = ["▁Mann", "<0xC3>", "hen", "▁", "."]
+        codec = WordCodec(Vocabulary(pieces))
+        wanted, free, inside = (
+            ("▁Mann",),
+            [("▁Mann", "."), ("▁Mann", "▁")],
+            [("▁Mann", "<0xC3>", "hen"), ("▁Mann", "hen")],
+        )
+    ids = {piece: i for i, piece in enumerate(codec.tokens(range(codec.size)))}
+    required, edges = ((tuple(ids[p] for p in wanted),),), edges_of(codec)
+    assert not any(lacks(required, [ids[p] for p in words], edges) for words in free)
+    assert all(lacks(required, [ids[p] for p in words], edges) for words in inside)
+
+
+def test_the_beginning_of_a_translation_is_behind_what_every_one_begins_with() -> None:
+    codec = WordCodec(Vocabulary(["<de>", "das", "Das"]))
+    language, *_ = (i for (i,) in codec.encode(["<de>"]))
+    form, capital = (i for (i,) in codec.encode(["das", "Das"]))
+    codec.begins = (language,)
+    required = (((form,), (BOS, capital)),)
+    assert edges_of(codec).given == 1
+    assert not lacks(required, [language, capital], edges_of(codec))
+    assert lacks(required, [language, language, capital], edges_of(codec))
+
+
 def test_words_end_before_spaces_punctuation_and_characters_of_scripts_without_spaces() -> None:
     pieces = ["\u2581Haus", "es", "\u2581", ".", "(", "机器", "5", "<0xE2>"]
     codec = WordCodec(Vocabulary(pieces))
-    found = word_begins(codec).tolist()
-    assert all(found[: UNK + 1])
-    assert dict(zip(pieces, found[UNK + 1 :], strict=True)) == {
-        **dict.fromkeys(pieces, True),
-        "es": False,
-        "5": False,
-    }
-    assert word_begins(WordCodec(Vocabulary(["Haus", "es"]))).all()  # whole words, or pieces that say where they end
+    edges = edges_of(codec)
+    assert edges.begins[: UNK + 1].all()
+    assert not edges.opens[: UNK + 1].any()
+    begins = dict(zip(pieces, edges.begins[UNK + 1 :].tolist(), strict=True))
+    assert begins == {**dict.fromkeys(pieces, True), "es": False, "5": False, "<0xE2>": False}
+    opens = dict(zip(pieces, edges.opens[UNK + 1 :].tolist(), strict=True))
+    assert opens == {**dict.fromkeys(pieces, True), "▁": False, ".": False, "(": False, "机器": False}
+    whole = edges_of(WordCodec(Vocabulary(["Haus", "es"])))
+    assert whole.begins.all()
+    assert not whole.opens.any()
 
 
 def test_a_phrase_stands_in_a_text_in_whole_words_however_it_is_cut() -> None:

@@ -12,7 +12,7 @@ from calque.decode.ahead import next_of
 from calque.decode.beam import Beam
 from calque.decode.constrained import Constrained
 from calque.decode.greedy import Greedy
-from calque.decode.required import Automata, Matched, Required, automata
+from calque.decode.required import Automata, Edges, Matched, Required, automata
 from calque.decode.rule import SearchRule, SearchSettings, SearchStart
 from calque.decode.sample import Sample
 from calque.decode.scorer import Hidden, Scorer
@@ -75,16 +75,16 @@ def read_prefixes(
 
 
 def required_of(
-    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, begins: Tensor | None, scorer: Scorer
+    required: Sequence[Required], prefixes: Sequence[Sequence[int]] | None, edges: Edges | None, scorer: Scorer
 ) -> tuple[Automata, Matched]:
-    """What each sentence requires, and what its prefix has of it, on the scorer's device. `begins`: see `search_with`."""
+    """What each sentence requires, and what its prefix has of it, on the scorer's device."""
     ids, device = scorer.candidates.ids, scorer.like.device
-    known = scorer.size if ids is None else int(ids.max()) + 1
-    begins = torch.ones(known, dtype=torch.bool) if begins is None else begins
-    found, matched = automata(required, prefixes, begins)
+    edges = edges or Edges.of_words(scorer.size if ids is None else int(ids.max()) + 1)
+    found, matched = automata(required, prefixes, edges)
     found, matched = mapped(found, lambda x: x.to(device)), mapped(matched, lambda x: x.to(device))
-    places = scorer.candidates.places(found.words).masked_fill(found.words < 0, -1)
-    return found._replace(words=places, begins=found.begins if ids is None else found.begins[:, ids]), matched
+    if ids is not None:
+        found = found._replace(begins=found.begins[:, ids], opens=found.opens[:, ids])
+    return found._replace(words=scorer.candidates.places(found.words).masked_fill(found.words < 0, -1)), matched
 
 
 def rule_of(settings: SearchSettings, start: SearchStart) -> SearchRule:

@@ -47,7 +47,7 @@ from calque.decode.begin import (
 from calque.decode.captured import Captured, graphs_of
 from calque.decode.captured_steps import ROOM, Progress
 from calque.decode.chosen import ChosenWords, Hypotheses, rows_of
-from calque.decode.required import Automata, Matched, Required
+from calque.decode.required import Automata, Edges, Matched, Required
 from calque.decode.rule import Sampling, SearchRule, SearchSettings, SearchStart
 from calque.decode.scorer import Candidates, Models, Scorer, SourceBatch
 from calque.layers.state import State
@@ -103,17 +103,16 @@ def search_with(
     lines: Int[Tensor, " B"] | None = None,
     width: int = 0,
     required: Sequence[Required] = (),
-    begins: Bool[Tensor, " V"] | None = None,
+    edges: Edges | None = None,
 ) -> Hypotheses:
     """As `search`, with any scorer. `lines`, by default from 0, are the numbers from which samples are drawn; prefixes are padded
     to at least `width`. `required`, if any, has the phrases that the hypotheses of each sentence must contain; one for which
-    `max_length` has no room may be missing. `begins`: whether a word has ended before an id, as before a piece that begins
-    another one; None: always.
+    `max_length` has no room may be missing. `edges`: where words begin and end; None: every entry is a word.
     """
     with torch.inference_mode():
         prefix = padded_prefixes(prefixes, width, scorer) if prefixes is not None and any(map(len, prefixes)) else None
         lines = torch.arange(len(max_length)) if lines is None else lines
-        phrases = required_of(required, prefixes, begins, scorer) if any(required) else None
+        phrases = required_of(required, prefixes, edges, scorer) if any(required) else None
         begin = Begin(settings, prefix, lines, phrases)
         chosen = _run(scorer, max_length, begin)
         return chosen.read(settings.n_best, scorer.candidates, prefixes)

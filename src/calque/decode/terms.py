@@ -5,6 +5,7 @@ A list of terms is text, one a line: the source, a tab, and one form of the targ
 
 import functools
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,23 +14,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
-from calque.data.codecs import Codec
+from calque.data.codecs import JOINER, Codec, MergeCodec
 from calque.data.lines import EXAMPLES, Lines
 from calque.data.scripts import without_spaces
-from calque.data.vocabulary import BOS, UNK
-from calque.decode.required import Form, Required, distinct
+from calque.data.vocabulary import BOS, SPECIALS, UNK
+from calque.decode.required import Edges, Form, Required, distinct
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 
 Phrases = Sequence[str | Sequence[str]]
 """What a translation must contain: texts, or the forms of each, of which one is enough."""
 _SPACE = "\u2581"
 """The character that pieces have for the space before a word."""
-_WORD = re.compile(r"\w+|[^\w\s]")
-_BEFORE = "。、，？"
-"""Characters before a phrase of a script without spaces: one of them that is a piece by itself shows how a phrase is cut there."""
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_BEFORE = '("„“«-。、，？'
+"""Characters before a phrase without a space: those that are pieces by themselves show how a phrase is cut there."""
 
 
 class Term(NamedTuple):
@@ -79,13 +78,26 @@ class Terms:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text, and its other characters; those of scripts without spaces between words one by one."""
+    """The words of a text in composed characters, and its other characters one by one, as those of scripts without spaces between
+    words.
+    """
     found: list[str] = []
-    for word in _WORD.findall(text):
-        for alone, some in groupby(word, without_spaces):
-            letters = "".join(some)
-            found += letters if alone else [letters]
+    for kind, some in groupby(unicodedata.normalize("NFC", text), _kind):
+        letters = "".join(some)
+        found += [] if kind == "space" else [letters] if kind == "word" else letters
     return tuple(found)
+
+
+@functools.cache
+def _kind(character: str) -> str:
+    if character.isspace():
+        return "space"
+    return "word" if _in_word(character) and not without_spaces(character) else "alone"
+
+
+def _in_word(character: str) -> bool:
+    """Whether a character is a part of a word: a letter, a digit, a mark above or below them, an underscore."""
+    return character.isalnum() or character == "_" or unicodedata.category(character) in ("Mn", "Mc")
 
 
 def stands_in(phrase: str, text: str) -> bool:
@@ -100,24 +112,21 @@ def load_terms(path: Path, target: Codec) -> Terms:
     Raises D101, D103 or D105 (unreadable), D106 (no term), and for each wrong line D608 (not a source with forms), D609 (a source
     that stands above already) or D610 (a form that the target vocabulary cannot write): the first few, and the number of the rest.
     """
+    rows = [_row(path, number, line) for number, line in enumerate(Lines(path), 1) if line.strip()]
+    cuts = Cuts(target, [form for _, _, forms in rows for form in forms])
     found: defaultdict[tuple[str, ...], list[Term]] = defaultdict(list)
     faults: list[Diagnostic] = []
-    bad = 0
-    for number, line in enumerate(Lines(path), 1):
-        place = Place(str(path), number)
-        if not line.strip():
-            continue
+    for place, source, forms in rows:
         try:
-            term = _term(line, target, place)
+            term = _term(source, forms, cuts, place)
             if any(one.words == term.words for one in found[_key(term)]):
-                raise error("D609", place, source=line.split("\t")[0].strip())
+                raise error("D609", place, source=source)
             found[_key(term)].append(term)
         except CalqueError as fault:
-            bad += 1
-            if bad <= EXAMPLES:
-                faults += fault.diagnostics
-    if bad > EXAMPLES:
-        faults.append(Diagnostic("D110", Place(str(path)), {"more": bad - EXAMPLES, "of": "D608 to D610"}))
+            faults += fault.diagnostics
+    if len(faults) > EXAMPLES:
+        more = {"more": len(faults) - EXAMPLES, "of": "D608 to D610"}
+        faults[EXAMPLES:] = [Diagnostic("D110", Place(str(path)), more)]
     if faults:
         raise CalqueError(faults)
     if not found:
@@ -125,65 +134,93 @@ def load_terms(path: Path, target: Codec) -> Terms:
     return Terms({key: tuple(terms) for key, terms in found.items()}, max(map(len, found)))
 
 
+def _row(path: Path, number: int, line: str) -> tuple[Place, str, list[str]]:
+    """The place, the source and the forms of a line; empty fields at its end are none."""
+    source, *forms = (field.strip() for field in line.rstrip().split("\t"))
+    return Place(str(path), number), source, forms
+
+
 def _key(term: Term) -> tuple[str, ...]:
     return tuple(word.lower() for word in term.words)
 
 
-def _term(line: str, target: Codec, place: Place) -> Term:
-    source, *forms = (field.strip() for field in line.split("\t"))
+def _term(source: str, forms: Sequence[str], cuts: "Cuts", place: Place) -> Term:
     words = words_of(source)
     if not words or not forms or not all(forms):
         raise error("D608", place)
-    return Term(words, forms_of(forms, target, place))
+    return Term(words, cuts.forms(forms, place))
 
 
-def forms_of(texts: Iterable[str], target: Codec, place: Place | None = None) -> tuple[Form, ...]:
-    """The forms in which the target codec writes each of some texts. Raises D610 where it cannot.
+class Cuts:
+    """The forms in which a codec writes texts, all of which it cuts in one call.
 
-    A text that begins with a small letter begins with a capital one, too, at the beginning of a translation. In a script
-    without spaces between words, one form is behind other text, one at the beginning of a sentence.
+    A text that begins with a small letter begins with a capital one, too, at the beginning of a translation. Behind another
+    character, without a space, a text may be cut in another way: in scripts without spaces, and behind a bracket or a quotation
+    mark.
     """
-    forms: list[Form] = []
-    for text in texts:
-        capital = text[0].upper() + text[1:]
-        forms += _cuts(text, target, place)
-        if capital != text:
-            forms += [(BOS, *form) for form in _cuts(capital, target, None) if UNK not in form]
-    return tuple(dict.fromkeys(forms))
+
+    def __init__(self, codec: Codec, texts: Iterable[str]):
+        self._marks = [mark for mark, ids in zip(_BEFORE, codec.encode(list(_BEFORE)), strict=True) if UNK not in ids]
+        texts = [text for text in dict.fromkeys(texts) if text]
+        every = [*self._marks, *texts, *map(_capital, texts), *(mark + text for mark in self._marks for text in texts)]
+        every = list(dict.fromkeys(every))
+        self._ids = {
+            text: tuple(ids[len(codec.begins) :]) for text, ids in zip(every, codec.encode(every), strict=True)
+        }
+
+    def forms(self, texts: Iterable[str], place: Place) -> tuple[Form, ...]:
+        """The forms of some of the texts. Raises D610 for one that the codec cannot write."""
+        forms: list[Form] = []
+        for text in texts:
+            ids, capital = self._ids[text], self._ids[_capital(text)]
+            if UNK in ids or not ids:
+                raise error("D610", place, form=text)
+            forms += [ids, *self._behind(text)]
+            if capital != ids and UNK not in capital:
+                forms.append((BOS, *capital))
+        return tuple(dict.fromkeys(forms))
+
+    def _behind(self, text: str) -> list[Form]:
+        """The ids of a text behind each mark that is a piece by itself there."""
+        both = ((self._ids[mark], self._ids[mark + text]) for mark in self._marks)
+        return [ids[len(one) :] for one, ids in both if len(ids) > len(one) and ids[: len(one)] == one]
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 @functools.lru_cache(maxsize=4)
-def word_begins(codec: Codec) -> Bool[Tensor, " V"]:
-    """Whether a word has ended before an id: before every one but pieces inside words, which begin with a letter or a digit."""
+def edges_of(codec: Codec) -> Edges:
+    """Where words of a codec's vocabulary begin and end."""
     tokens = codec.tokens(range(codec.size))
+    if codec.kind == MergeCodec.kind:
+        opens = [token.endswith(JOINER) for token in tokens]
+        return Edges(torch.zeros(codec.size, dtype=torch.bool), torch.tensor(opens), len(codec.begins))
     if not any(token.startswith(_SPACE) for token in tokens):
-        return torch.ones(codec.size, dtype=torch.bool)
-    inside = [token[:1].isalnum() and not without_spaces(token[0]) for token in tokens]
-    return ~torch.tensor(inside)
+        return Edges.of_words(codec.size)._replace(given=len(codec.begins))
+    inside = [i >= len(SPECIALS) and (_is_byte(t) or _part_of_word(t[:1])) for i, t in enumerate(tokens)]
+    opens = [i >= len(SPECIALS) and (_is_byte(t) or _part_of_word(t[-1:])) for i, t in enumerate(tokens)]
+    return Edges(~torch.tensor(inside), torch.tensor(opens), len(codec.begins))
 
 
-def _cuts(text: str, target: Codec, place: Place | None) -> list[Form]:
-    """The ids of a text at the beginning of a sentence, and behind other text where these differ."""
-    begins = len(target.begins)
-    whole = tuple(target.encode([text])[0][begins:])
-    if place is not None and (UNK in whole or not whole):
-        raise error("D610", place, form=text)
-    cuts = [whole]
-    if without_spaces(text[0]):
-        for before in _BEFORE:
-            one, both = (target.encode([each])[0][begins:] for each in (before, before + text))
-            if len(both) > len(one) and both[: len(one)] == one:
-                cuts.append(tuple(both[len(one) :]))
-                break
-    return cuts
+def _is_byte(token: str) -> bool:
+    return _BYTE.fullmatch(token) is not None
+
+
+def _part_of_word(character: str) -> bool:
+    return bool(character) and _in_word(character) and not without_spaces(character)
 
 
 def required_of(target: Codec, terms: Terms | None, lines: Sequence[str], phrases: Sequence[Phrases]) -> list[Required]:
     """What the translation of each line must contain: its terms, and the phrases that were asked for. Raises D610."""
+    asked = [[[one] if isinstance(one, str) else one for one in some] for some in phrases]
+    texts = [text for some in asked for forms in some for text in forms]
+    cuts = Cuts(target, texts) if texts else None
     required = []
-    for number, (line, asked) in enumerate(zip(lines, phrases, strict=True), 1):
+    for number, (line, some) in enumerate(zip(lines, asked, strict=True), 1):
         needed = [] if terms is None else terms.of(line)
-        place = Place("stdin", number)
-        needed += [forms_of([one] if isinstance(one, str) else one, target, place) for one in asked]
+        if cuts is not None:
+            needed += [cuts.forms(forms, Place("required", number)) for forms in some]
         required.append(distinct(needed))
     return required

@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -32,7 +33,7 @@ from calque.decode.sentences import (
     lengths_of,
     sentences_of,
 )
-from calque.decode.terms import stands_in, word_begins
+from calque.decode.terms import edges_of, stands_in
 from calque.decode.unknown import replace_unknown, with_given
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import Diagnostic, Place
@@ -73,6 +74,8 @@ def translate_lines(
     the model computes no numbers. A line without tokens has the empty translation
     alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
     `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
+
+    Where finished hypotheses were compared otherwise than their scores say (`UNDILUTED`), the best first is by that.
 
     A line of which a translation lacks a term of `loaded.terms`, or a phrase that is asked for, is searched again, and all of its
     translations have them (`calque.decode.constrained`). Raises D610 for a phrase that the vocabulary cannot write, and X807 where
@@ -119,12 +122,20 @@ def lacking(
     it, or in whole words of its text, in another cut, such as behind a bracket.
     """
 
-
     def missing(forms: tuple[Form, ...], one: Translation) -> bool:
         anywhere = (target.decode(form) for form in forms if form[0] != BOS)
-        return lacks((forms,), one.ids, word_begins(target)) and not any(stands_in(text, one.text) for text in anywhere)
+        return lacks((forms,), one.ids, edges_of(target)) and not any(stands_in(text, one.text) for text in anywhere)
 
     return [i for i in rows if any(missing(forms, one) for forms in sentences[i].required for one in results[i])]
+
+
+def alike(loaded: Translator, sentences: Sequence[Sentence], rows: Iterable[int], n_best: int) -> list[list[int]]:
+    """Some sentences of equal lengths in groups that can be one batch of a fixed shape, whatever is required."""
+    groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for i in rows:
+        required = sentences[i].required
+        groups[_hypotheses(loaded.decode, n_best, sentences[i]), rounded(words_needed(required))].append(i)
+    return list(groups.values())
 
 
 def _by_batches(
@@ -170,7 +181,7 @@ def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, inv
 
 def _hypotheses(decode: DecodeSettings, n_best: int, sentence: Sentence) -> int:
     """How many hypotheses the search of a sentence has."""
-    return n_best if decode.sample else rows_needed(sentence.required, max(decode.beam, n_best))
+    return n_best if decode.sample else rows_needed(sentence.required, max(decode.beam, n_best), n_best)
 
 
 def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Source]:
@@ -219,8 +230,8 @@ def translate_batch(
     scorer = Models(sourced, loaded.combine, _candidates(loaded, sourced[0], sentences, bool(slab)), whole=bool(slab))
     limits = torch.tensor(list(map(functools.partial(_limit_of, decode), sentences)))
     lines = torch.tensor([s.line for s in sentences])
-    begins = word_begins(loaded.target) if needed else None
-    hypotheses = search_with(scorer, limits, settings, prefixes, lines, before if slab else 0, required, begins)
+    edges = edges_of(loaded.target) if needed else None
+    hypotheses = search_with(scorer, limits, settings, prefixes, lines, before if slab else 0, required, edges)
     if not needed:
         return [_translations(loaded, hypotheses, b) for b in range(count)]
     hypotheses = _scored_freely(hypotheses, decode)

@@ -14,7 +14,7 @@ import torch
 from calque.decode.attention import word_shares
 from calque.decode.encode import BUCKET
 from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, sentences_of
-from calque.decode.translate import lacking, translate_batch
+from calque.decode.translate import alike, lacking, translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors
@@ -286,15 +286,25 @@ class Batcher:
 
     def _results(self, batch: Sequence[_Waiting]) -> list[list[Translation]]:
         loaded = batch[0].loaded
-        rows = loaded.rows or next(size for size in sizes(self.batch) if size >= len(batch))
-        sentences, n_best = [one.sentence for one in batch], batch[0].order.n_best
-        results = translate_batch(loaded, [one._replace(required=()) for one in sentences], n_best, rows)
-        for i in lacking(loaded.target, sentences, results, range(len(batch))):
-            results[i] = translate_batch(loaded, [sentences[i]], n_best, loaded.rows or 1)[0]
+        results = self._searched(loaded, [one.sentence for one in batch], batch[0].order.n_best)
         if loaded.decode.replace_unknown:
             results = replace_unknown(loaded, [one.order.lines[one.number] for one in batch], results, True)
         for one, translations in zip(batch, results, strict=True):
             if one.number in one.order.aligned:
                 line = one.order.lines[one.number]
                 one.order.shares[one.number] = word_shares(loaded, line, translations)
+        return results
+
+    def _searched(self, loaded: ServedRun, sentences: Sequence[Sentence], n_best: int) -> list[list[Translation]]:
+        """The translations of sentences, and once more of those that lack what is required."""
+
+        def translated(some: Sequence[Sentence]) -> list[list[Translation]]:
+            rows = loaded.rows or next(size for size in sizes(self.batch) if size >= len(some))
+            return translate_batch(loaded, some, n_best, rows)
+
+        results = translated([one._replace(required=()) for one in sentences])
+        again = lacking(loaded.target, sentences, results, range(len(sentences)))
+        for together in alike(loaded, sentences, again, n_best):
+            for i, translations in zip(together, translated([sentences[i] for i in together]), strict=True):
+                results[i] = translations
         return results

@@ -21,7 +21,7 @@ from calque.serve.apart import FIXED, ServedRun, rows_keep_apart
 from calque.serve.pairs import LanguagePair, OfPair
 from calque.serve.settings import ServeSettings
 from calque.workflow.plugins import registry_of_run
-from calque.workflow.stamp import Stamp, run_stamp
+from calque.workflow.stamp import Stamp, run_stamp, stamp_of
 
 EVERY = 1.0
 """Seconds between two looks at the files of the runs in memory. Files are read once two looks have found them the same."""
@@ -141,7 +141,7 @@ class OpenRuns:
         with self._changed:
             held = {pair: stamp for pair, (_, stamp) in self._open_runs.items()}
         for pair, stamp in held.items():
-            now, before = run_stamp(self.folders[pair]), self._seen.get(pair, stamp)
+            now, before = self._stamp(pair), self._seen.get(pair, stamp)
             self._seen[pair] = now
             if now in (stamp, self._refused.get(pair)) or now != before:
                 continue
@@ -156,20 +156,24 @@ class OpenRuns:
 
     def _read(self, pair: LanguagePair) -> tuple[ServedRun, Stamp]:
         """A run as its files say, and the state of these files. Raises RunUnavailable where they change meanwhile."""
-        folder = self.folders[pair]
-        stamp = run_stamp(folder)
-        own = self._of_pairs.get(pair, OfPair())
-        loaded = (self._held(folder, stamp) if own.tag else None) or self._open(folder)
-        if run_stamp(folder) != stamp:
+        folder, own = self.folders[pair], self._of_pairs.get(pair, OfPair())
+        stamp = self._stamp(pair)
+        loaded = (self._held(folder, run_stamp(folder)) if own.tag else None) or self._open(folder)
+        if self._stamp(pair) != stamp:
             raise RunUnavailable("its files are changing")
         loaded = replace(with_tag(loaded, own.tag, folder), terms=None)
         return (loaded if own.terms is None else with_terms(loaded, own.terms)), stamp
+
+    def _stamp(self, pair: LanguagePair) -> Stamp:
+        """The state of the files of a run and, behind them, of the list of terms of the pair."""
+        terms = self._of_pairs.get(pair, OfPair()).terms
+        return run_stamp(self.folders[pair]) + stamp_of([] if terms is None else [terms])
 
     def _held(self, folder: Path, stamp: Stamp) -> ServedRun | None:
         """The run of these files that another pair has in memory, whose weights are shared then."""
         with self._changed:
             held = [one for pair, one in self._open_runs.items() if self.folders[pair] == folder]
-        return next((loaded for loaded, files in held if files == stamp), None)
+        return next((loaded for loaded, files in held if files[: len(stamp)] == stamp), None)
 
     def _take(self, pair: LanguagePair, loaded: ServedRun, stamp: Stamp, event: str = "run_opened") -> None:
         with self._changed:

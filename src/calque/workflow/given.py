@@ -56,11 +56,14 @@ def given_phrases(phrases: object) -> Phrases:
     """Phrases, each with its forms. Raises TypeError for what is no list of texts or of their forms, ValueError for no text."""
     if isinstance(phrases, str) or not isinstance(phrases, Iterable):
         raise TypeError(f"expected a list of phrases, found {phrases!r}")
-    each = [[forms] if isinstance(forms, str) else list(forms) for forms in phrases]
-    read = [given_sentences(forms, "forms") for forms in each]
-    if not all(forms and all(text.strip() for text in forms) for forms in read):
+    each = [[forms] if isinstance(forms, str) else forms for forms in phrases]
+    for forms in each:
+        if not isinstance(forms, Iterable):
+            raise TypeError(f"expected a phrase or a list of its forms, found {forms!r}")
+    read = [[text.strip() for text in given_sentences(forms, "forms")] for forms in each]
+    if not all(forms and all(forms) for forms in read):
         raise ValueError(f"expected phrases with a word each, found {phrases!r}")
-    return [[text.strip() for text in forms] for forms in read]
+    return read
 
 
 def given_prefix(prefix: Prefix, words: int) -> Prefix:

@@ -1,5 +1,6 @@
 """What the files of a run looked like when they were read."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from calque.experiment.toml import EXPERIMENT
@@ -11,12 +12,16 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 def run_stamp(folder: Path) -> Stamp:
     """Names, sizes, times and numbers of the files that a run translates with: they differ once it is another one."""
+    return stamp_of(path for pattern in FILES for path in sorted(folder.glob(pattern)))
+
+
+def stamp_of(files: Iterable[Path]) -> Stamp:
+    """The same of any files; those that are not there are left out."""
     found = []
-    for pattern in FILES:
-        for path in sorted(folder.glob(pattern)):
-            try:
-                about = path.stat()
-            except OSError:
-                continue
-            found.append((path.name, about.st_size, about.st_mtime_ns, about.st_ino))
+    for path in files:
+        try:
+            about = path.stat()
+        except OSError:
+            continue
+        found.append((path.name, about.st_size, about.st_mtime_ns, about.st_ino))
     return tuple(found)
