@@ -355,6 +355,29 @@ def test_an_ensemble_and_a_selection_obey(loaded: Translator) -> None:
             assert not line or has(each[0].text, phrases)
 
 
+def test_as_many_translations_come_out_as_are_asked_for(loaded: Translator) -> None:
+    asked = [(line, "", phrases) for line, phrases in zip(LINES, PHRASES, strict=True) if line]
+    for n_best in (4, 12):
+        found = translate_lines(loaded, asked, n_best)
+        assert [len(each) for each in found] == [n_best] * len(asked)
+        for each in found:
+            assert len({one.ids for one in each}) == n_best
+
+
+def test_a_small_letter_may_be_a_capital_one_at_the_beginning(loaded: Translator) -> None:
+    vocabulary = ["a", "A", "b", "B", "c", "C", "d", "D", "e"]
+    loaded = replace(loaded, target=WordCodec(Vocabulary(vocabulary)), model=varied("rnmt"))
+    letters = ["a", "b", "c", "d"]
+    found = translate_lines(loaded, [("a b c", "", [letter]) for letter in letters], n_best=12)
+    firsts = set()
+    for letter, each in zip(letters, found, strict=True):
+        for one in each:
+            words = one.text.split()
+            assert letter in words or words[0] == letter.upper()
+            firsts.add(letter in words)
+    assert firsts == {True, False}
+
+
 def test_samples_have_no_phrases(loaded: Translator) -> None:
     drawn = replace(loaded, decode=replace(loaded.decode, sample=True))
     with pytest.raises(CalqueError, match="X807"):

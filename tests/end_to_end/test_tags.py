@@ -254,6 +254,24 @@ def test_a_pair_of_a_server_has_terms_of_its_own(calque: Run, run: Path, tmp_pat
         assert free == package.load(run, tag=TAGS[1]).translate(LINES)
 
 
+def test_a_server_reads_a_list_again_once_it_is_right(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
+    file = tmp_path / "terms.tsv"
+    file.write_text("a\th g\n")
+    named = [f"en-{code}={tag}" for code, tag in zip(("de", "fr"), TAGS, strict=True)]
+    with served([run], named=named, terms=[f"en-de={file}"]) as client:
+        assert "h g" in client.translate("a b").json["translatedText"]
+        file.write_text("a b\n")
+        until(lambda: client.log.getvalue().count("reload_failed") == 1)
+        assert "D608" in client.log.getvalue()
+        assert "h g" in client.translate("a b").json["translatedText"]
+        file.write_text("a\td d d\n")
+        until(lambda: client.log.getvalue().count("run_reloaded") == 1)
+        assert "d d d" in client.translate("a b").json["translatedText"]
+
+
 @pytest.mark.parametrize("wrong", ["en-it=terms.tsv", "en-de", "en-de=", "terms.tsv"])
 def test_a_server_refuses_terms_of_no_pair(calque: Run, run: Path, wrong: str) -> None:
     found = calque("serve", run, "--pair", "en-de", "--terms", wrong, "--port", 0)

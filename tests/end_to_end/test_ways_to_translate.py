@@ -178,7 +178,7 @@ def test_phrases_are_required_from_python(runs: dict[str, Path], terms: Path) ->
     assert all(map(has_terms, LINES, found))
     with pytest.raises(ValueError, match="as many lists of phrases as sentences: 1 and 2"):
         run.translate(["a", "b"], required=[["I"]])
-    for wrong in ("I", 3, [3]):
+    for wrong in ("I", 3, [3], [None], [["I"], 5]):
         with pytest.raises(TypeError):
             run.translate("a", required=wrong)
     for empty in ([""], [[]], [["I", " "]]):
