@@ -1,5 +1,6 @@
 """Lists of terms: where a line has one, and what is wrong with a bad list."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,19 @@ def test_a_phrase_may_stand_behind_a_bracket() -> None:
         ("das", False),
     ):
         assert lacks(required, codec.encode([text])[0], edges) != expected
+
+
+def test_the_shortest_form_can_begin_anywhere() -> None:
+    class Cutter(WordCodec):
+        """Writes a space as a piece of its own, but not behind a bracket."""
+
+        def encode(self, lines: Sequence[str]) -> list[list[int]]:
+            cuts = {"Haus": "▁ Haus", "(": "▁(", "(Haus": "▁( Haus", "机": "▁ 机", "。": "▁。", "。机": "▁。 机"}
+            return super().encode([cuts.get(line, "never-seen") for line in lines])
+
+    codec = Cutter(Vocabulary(["▁", "Haus", "▁(", "机", "▁。"]))
+    assert [codec.tokens(form) for form in forms_of(["Haus"], codec)] == [["▁", "Haus"]]
+    assert [codec.tokens(form) for form in forms_of(["机"], codec)] == [["▁", "机"], ["机"]]
 
 
 @pytest.mark.parametrize("kind", ["codes", "bytes"])

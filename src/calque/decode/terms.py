@@ -160,6 +160,7 @@ class Cuts:
     """
 
     def __init__(self, codec: Codec, texts: Iterable[str]):
+        self._begins = edges_of(codec).begins
         self._marks = [mark for mark, ids in zip(_BEFORE, codec.encode(list(_BEFORE)), strict=True) if UNK not in ids]
         texts = [text for text in dict.fromkeys(texts) if text]
         every = [*self._marks, *texts, *map(_capital, texts), *(mark + text for mark in self._marks for text in texts)]
@@ -181,9 +182,14 @@ class Cuts:
         return tuple(dict.fromkeys(forms))
 
     def _behind(self, text: str) -> list[Form]:
-        """The ids of a text behind each mark that is a piece by itself there."""
+        """The ids of a text behind each mark that is a piece by itself there.
+
+        Such a form can begin only where no space is needed, so that it must not be the shortest of its phrase: see
+        `calque.decode.required.words_needed`.
+        """
         both = ((self._ids[mark], self._ids[mark + text]) for mark in self._marks)
-        return [ids[len(one) :] for one, ids in both if len(ids) > len(one) and ids[: len(one)] == one]
+        forms = [ids[len(one) :] for one, ids in both if len(ids) > len(one) and ids[: len(one)] == one]
+        return [form for form in forms if self._begins[form[0]] or len(form) >= len(self._ids[text])]
 
 
 def _capital(text: str) -> str:

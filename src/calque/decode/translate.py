@@ -75,11 +75,9 @@ def translate_lines(
     alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
     `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
 
-    Where finished hypotheses were compared otherwise than their scores say (`UNDILUTED`), the best first is by that.
-
     A line of which a translation lacks a term of `loaded.terms`, or a phrase that is asked for, is searched again, and all of its
-    translations have them (`calque.decode.constrained`). Raises D610 for a phrase that the vocabulary cannot write, and X807 where
-    samples are to have phrases.
+    translations have them (`calque.decode.constrained`), in the order of that search, see `UNDILUTED`. Raises D610 for a phrase
+    that the vocabulary cannot write, and X807 where samples are to have phrases.
 
     A matrix product with another number of rows may round differently. In rare cases, most of them in bfloat16, the batch
     therefore decides between two equally good words. With `invariant` the shape of a batch follows from the lengths of its
