@@ -64,11 +64,11 @@ class Beam(SearchRule):
         logp, parents, words, any_ends, moved = self._continued(*seen)
         # Nothing ends in most steps.
         if closing is None and not any_ends:
-            self.live, chosen, parents = logp[:, :beam], words[:, :beam].contiguous(), parents[:, :beam]
+            self.live, chosen = logp[:, :beam], words[:, :beam].contiguous()
             self._go_on(chosen, parents)
             if self.any_ended:
                 self._stop(t, None)
-            return chosen, parents if moved else None
+            return chosen, parents[:, :beam] if moved else None
         self.any_ended, ends = True, words == EOS
         self._store(logp[:, :beam].masked_fill(~ends[:, :beam], -torch.inf), parents[:, :beam], t)
         # No row has two end symbols, so at least K of the 2K candidates continue.
@@ -87,8 +87,8 @@ class Beam(SearchRule):
             needed = (needed - (self.finished.score > -torch.inf).sum(1)).masked_fill(self.done, 0)
         return Onward(needed, self.live)
 
-    def _go_on(self, words: Int[Tensor, "b K"], parents: Int[Tensor, "b K"]) -> None:
-        """The live hypotheses extend `parents` by these words: for rules that know more of them."""
+    def _go_on(self, words: Int[Tensor, "b K"], parents: Int[Tensor, "b n"]) -> None:
+        """The live hypotheses extend the first K `parents` by these words: for rules that know more of them."""
 
     def _continued(self, values: Tensor, words: Tensor, total: Tensor | None = None) -> Continued:
         """The 2K best continuations of each sentence; `total` is still to be taken from the log-probabilities `values`."""

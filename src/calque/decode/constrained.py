@@ -84,6 +84,7 @@ class Constrained(Beam):
 
     def _go_on(self, words: Tensor, parents: Tensor) -> None:
         node, has = self.matched
+        parents = parents[:, : words.shape[1]]
         has = has.gather(1, parents[:, :, None].expand_as(has))
         self.matched = self.automata.after(Matched(node.gather(1, parents), has), words)
 
