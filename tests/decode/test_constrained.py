@@ -10,13 +10,13 @@ import torch
 from decode_oracle import MODELS, divisor, make, next_word, sources, varied
 
 from calque.data.codecs import WordCodec
-from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
+from calque.data.vocabulary import BOS, EOS, PAD, UNK, Vocabulary
 from calque.decode.required import SLOTS, Edges, Matched, Required, automata, distinct, lacks, rows_needed, words_needed
 from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
 from calque.decode.select import Selection
 from calque.decode.translate import Translator, translate_lines
 from calque.experiment import DecodeSettings
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place
 
 LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3]
 LIMITS = [9, 6, 8, 12, 7, 8, 9, 10]
@@ -391,7 +391,20 @@ def test_a_phrase_of_unknown_words_is_refused(loaded: Translator) -> None:
 
 
 def test_special_symbols_are_no_candidates(loaded: Translator) -> None:
-    """Padding of shorter lists of words must not become a candidate."""
-    asked = [("a b c", "", ["A"]), ("a b c", "", ["A B C D E F"])]
-    for each in translate_lines(loaded, asked):
-        assert not {BOS, EOS, 0} & set(each[0].ids)
+    """Neither what fills up shorter lists of words nor the begin symbol, which a form may begin with."""
+    loaded = replace(loaded, target=WordCodec(Vocabulary(["a", "A", "b", "B", "c", "C", "d", "D", "e"])))
+    asked = [("a b c", "", ["a"]), ("a b c", "", ["a b c d a e"])]
+    for each in translate_lines(loaded, asked, n_best=8):
+        for one in each:
+            assert not {PAD, BOS, EOS} & set(one.ids)
+
+
+def test_a_line_without_room_for_its_phrases_is_told(loaded: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [("a b", "", ["A B C D E F G"]), ("a b", "", []), ("", "", ["A"]), ("a b", "", ["B"])]
+    told: list[Diagnostic] = []
+    translate_lines(loaded, asked, first=5, warn=told.append)
+    assert told == []
+    monkeypatch.setattr("calque.decode.translate.words_needed", lambda required: 0)
+    found = translate_lines(loaded, asked, first=5, warn=told.append)
+    assert [(one.code, one.where, one.severity) for one in told] == [("D611", Place("stdin", 5), "warning")]
+    assert all(len(each) == 1 for each in found)

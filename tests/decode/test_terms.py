@@ -59,7 +59,7 @@ def test_a_term_with_a_capital_letter_is_found_as_it_is_written(tmp_path: Path) 
     assert not terms.of("polish it")
 
 
-def test_a_form_may_begin_a_sentence(tmp_path: Path) -> None:
+def test_a_form_may_begin_a_sentence() -> None:
     assert forms_of(["das"], WORDS) == (tuple(WORDS.encode(["das"])[0]), (BOS, *WORDS.encode(["Das"])[0]))
     assert forms_of(["uns"], WORDS) == (tuple(WORDS.encode(["uns"])[0]),)  # the vocabulary has no `Uns`
 
@@ -95,7 +95,7 @@ def test_terms_of_lines_are_in_their_translations(tmp_path: Path) -> None:
     assert [each[0].text for each in found] != [each[0].text for each in free]
 
 
-def test_a_phrase_stands_behind_other_text_where_a_script_has_no_spaces(tmp_path: Path) -> None:
+def test_a_phrase_stands_behind_other_text_where_a_script_has_no_spaces() -> None:
     text = ["机器 学习 。", "深度 学习 机器 。", "我 学习 。", "机器 深度 。"] * 20
     lines = [line.replace(" ", "") for line in text]
     settings = DataSettings(vocabulary_size=30, subwords="bpe")

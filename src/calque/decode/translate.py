@@ -70,9 +70,9 @@ def translate_lines(
     """The translations of each line, in the order of the lines, the best first; samples in the order of their numbers.
 
     A line of n tokens gets at most ceil(max_length_factor * n) + max_length_offset words, end symbols not counted on either
-    side. A line is cut after `max_source_tokens` tokens, with the warning D606; D607 warns of one for which
-    the model computes no numbers. A line without tokens has the empty translation
-    alone, whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
+    side. A line is cut after `max_source_tokens` tokens, with the warning D606; D607 warns of one for which the model computes no
+    numbers, D611 of one whose translation lacks what is required after all. A line without tokens has the empty translation alone,
+    whatever its prefix. A prefix that is text stays as it is, words that the vocabulary lacks included. The beam is at least
     `n_best`. `first` is the number of the first line. `progress` is called with the number of lines that each batch has finished.
 
     A line of which a translation lacks a term of `loaded.terms`, or a phrase that is asked for, is searched again, and all of its
@@ -84,29 +84,51 @@ def translate_lines(
     sentences, and a translation depends on its line alone, bit for bit; this costs time. Words are then selected by sentence.
     """
     sentences = sentences_of(loaded, asked, first, warn)
-    results = _searched(loaded, sentences, n_best, invariant, progress or (lambda lines: None))
+    done = progress or (lambda lines: None)
+    numbers = [i for i, s in enumerate(sentences) if all(map(len, s.sources))]
+    done(len(sentences) - len(numbers))
+    search = functools.partial(_by_batches, loaded, n_best, invariant)
+    results = searched(loaded.target, sentences, numbers, search, done)
     if warn is not None:
-        for number, (best, *_) in enumerate(results, first):
-            if math.isnan(best.logp):
-                warn(Diagnostic("D607", Place("stdin", number), severity="warning"))
+        _warn_of(loaded, sentences, results, first, warn)
     return _finished(loaded, asked, [s.prefix for s in sentences], results, invariant)
 
 
-def _searched(
-    loaded: Translator, sentences: list[Sentence], n_best: int, invariant: bool, done: Callable[[int], None]
+def _warn_of(
+    loaded: Translator,
+    sentences: Sequence[Sentence],
+    results: Sequence[Sequence[Translation]],
+    first: int,
+    warn: Callable[[Diagnostic], None],
+) -> None:
+    """Warns of lines without numbers, and of those that lack what is required nevertheless."""
+    without = {i for i, (best, *_) in enumerate(results) if math.isnan(best.logp)}
+    translated = [i for i, s in enumerate(sentences) if i not in without and all(map(len, s.sources))]
+    lack = set(lacking(loaded.target, sentences, results, translated))
+    for i in sorted(without | lack):
+        warn(Diagnostic("D611" if i in lack else "D607", Place("stdin", first + i), severity="warning"))
+
+
+Search = Callable[[list[Sentence], list[int]], Iterable[tuple[list[int], list[list[Translation]]]]]
+"""The translations of some of these sentences, batch by batch, with their numbers; a batch never waits for the next one."""
+
+
+def searched(
+    target: Codec,
+    sentences: Sequence[Sentence],
+    numbers: list[int],
+    search: Search,
+    done: Callable[[int], None] = lambda sentences: None,
 ) -> list[list[Translation]]:
-    """The translations of each sentence: freely, and once more of those that then lack what is required."""
+    """The translations of some of the sentences, freely, and once more of those that then lack what is required; of the others
+    the empty one. `done` is called with the number of sentences that are finished.
+    """
     results = [[EMPTY] for _ in sentences]
-    numbers = [i for i, s in enumerate(sentences) if all(map(len, s.sources))]
-    done(len(sentences) - len(numbers))
-    free = [s._replace(required=()) for s in sentences]
-    for rows, translations in _by_batches(loaded, free, numbers, n_best, invariant):
+    for rows, translations in search([s._replace(required=()) for s in sentences], numbers):
         for i, each in zip(rows, translations, strict=True):
             results[i] = each or [EMPTY]
-        done(len(rows) - len(lacking(loaded.target, sentences, results, rows)))
-    for rows, translations in _by_batches(
-        loaded, sentences, lacking(loaded.target, sentences, results, numbers), n_best, invariant
-    ):
+        done(len(rows) - len(lacking(target, sentences, results, rows)))
+    for rows, translations in search(list(sentences), lacking(target, sentences, results, numbers)):
         for i, each in zip(rows, translations, strict=True):
             results[i] = each or [EMPTY]
         done(len(rows))
@@ -127,22 +149,23 @@ def lacking(
     return [i for i in rows if any(missing(forms, one) for forms in sentences[i].required for one in results[i])]
 
 
-def alike(loaded: Translator, sentences: Sequence[Sentence], rows: Iterable[int], n_best: int) -> list[list[int]]:
-    """Some sentences of equal lengths in groups that can be one batch of a fixed shape, whatever is required."""
+def _by_batches(
+    loaded: Translator, n_best: int, invariant: bool, sentences: list[Sentence], numbers: list[int]
+) -> Iterator[tuple[list[int], list[list[Translation]]]]:
+    """A `Search` with batches of any size; `invariant`: of shapes that follow from the sentences."""
+    for together in alike(loaded, sentences, numbers, n_best):
+        for batch in _batches(loaded, [sentences[i] for i in together], n_best, invariant):
+            here = [together[i] for i in batch.tolist()]
+            yield here, translate_batch(loaded, [sentences[i] for i in here], n_best, SLAB if invariant else 0)
+
+
+def alike(loaded: Translator, sentences: Sequence[Sentence], numbers: Iterable[int], n_best: int) -> list[list[int]]:
+    """Some sentences in groups that can share batches: with as many hypotheses, and as much room for what is required."""
     groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for i in rows:
+    for i in numbers:
         required = sentences[i].required
         groups[_hypotheses(loaded.decode, n_best, sentences[i]), rounded(words_needed(required))].append(i)
     return list(groups.values())
-
-
-def _by_batches(
-    loaded: Translator, sentences: Sequence[Sentence], rows: Sequence[int], n_best: int, invariant: bool
-) -> Iterator[tuple[list[int], list[list[Translation]]]]:
-    """The translations of some sentences, batch by batch, with their numbers."""
-    for batch in _batches(loaded, [sentences[i] for i in rows], n_best, invariant):
-        here = [rows[i] for i in batch.tolist()]
-        yield here, translate_batch(loaded, [sentences[i] for i in here], n_best, SLAB if invariant else 0)
 
 
 def _finished(
@@ -166,15 +189,12 @@ def _source(line: InputLine) -> str:
 
 
 def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, invariant: bool) -> list[Source]:
-    """The batches of sentences, as their numbers."""
+    """The batches of sentences that are `alike`, as their numbers."""
     lengths = np.array([lengths_of(loaded, s) for s in sentences], np.int64).reshape(-1, len(loaded.members) + 1)
-    rows = np.array([_hypotheses(loaded.decode, n_best, s) for s in sentences], np.int64)
     if invariant:
-        needed = [words_needed(s.required) for s in sentences]
-        return _slabs(np.column_stack([lengths, needed, BUCKET * rows]))
-    tokens = (lengths[:, :-1].max(1, initial=0) + lengths[:, -1]) * rows
-    alike = [np.flatnonzero(rows == n) for n in np.unique(rows)]  # all sentences of a batch have as many hypotheses
-    return [some[batch] for some in alike for batch in decode_plan(tokens[some], loaded.decode.batch_tokens)]
+        return _slabs(lengths)
+    tokens = lengths[:, :-1].max(1, initial=0) + lengths[:, -1]
+    return decode_plan(tokens * _hypotheses(loaded.decode, n_best, sentences[0]), loaded.decode.batch_tokens)
 
 
 def _hypotheses(decode: DecodeSettings, n_best: int, sentence: Sentence) -> int:
@@ -183,7 +203,7 @@ def _hypotheses(decode: DecodeSettings, n_best: int, sentence: Sentence) -> int:
 
 
 def _slabs(lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> list[Source]:
-    """Sentences whose lengths, and what else a row has, round up to the same numbers, SLAB at a time."""
+    """Sentences whose lengths round up to the same numbers, SLAB at a time."""
     _, kind = np.unique(-(-lengths // BUCKET), axis=0, return_inverse=True)
     alike = [np.flatnonzero(kind.ravel() == k) for k in range(kind.max(initial=-1) + 1)]
     return [rows[k : k + SLAB] for rows in alike for k in range(0, len(rows), SLAB)]

@@ -5,7 +5,7 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import torch
 from calque.decode.attention import word_shares
 from calque.decode.encode import BUCKET
 from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, sentences_of
-from calque.decode.translate import alike, lacking, translate_batch
+from calque.decode.translate import alike, searched, translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors
@@ -296,15 +296,11 @@ class Batcher:
         return results
 
     def _searched(self, loaded: ServedRun, sentences: Sequence[Sentence], n_best: int) -> list[list[Translation]]:
-        """The translations of sentences, and once more of those that lack what is required."""
+        """The translations of sentences with equal shapes."""
 
-        def translated(some: Sequence[Sentence]) -> list[list[Translation]]:
-            rows = loaded.rows or next(size for size in sizes(self.batch) if size >= len(some))
-            return translate_batch(loaded, some, n_best, rows)
+        def search(given: list[Sentence], numbers: list[int]) -> Iterator[tuple[list[int], list[list[Translation]]]]:
+            for together in alike(loaded, given, numbers, n_best):
+                rows = loaded.rows or next(size for size in sizes(self.batch) if size >= len(together))
+                yield together, translate_batch(loaded, [given[i] for i in together], n_best, rows)
 
-        results = translated([one._replace(required=()) for one in sentences])
-        again = lacking(loaded.target, sentences, results, range(len(sentences)))
-        for together in alike(loaded, sentences, again, n_best):
-            for i, translations in zip(together, translated([sentences[i] for i in together]), strict=True):
-                results[i] = translations
-        return results
+        return searched(loaded.target, sentences, [*range(len(sentences))], search)
