@@ -57,6 +57,8 @@ def test_a_term_with_a_capital_letter_is_found_as_it_is_written(tmp_path: Path) 
     terms = load(tmp_path, "Polish\tZug\n")
     assert terms.of("Polish it")
     assert not terms.of("polish it")
+    assert terms.of("POLISH IT!")  # all of the line is in capitals
+    assert not terms.of("POLISH it")
 
 
 def test_a_form_may_begin_a_sentence() -> None:

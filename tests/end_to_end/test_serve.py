@@ -63,6 +63,7 @@ def test_texts_lists_and_forms(client: Client, run: Path) -> None:
     assert client.translate(LINES).json == {"translatedText": best}
     assert client.translate([LINES[1]]).json == {"translatedText": [best[1]]}
     assert client.translate(f" {LINES[0]}\n\n{LINES[1]} ").json == {"translatedText": f" {best[0]}\n\n{best[1]} "}
+    assert client.translate(LINES[1].upper()).json == {"translatedText": best[1].upper()}
     assert client.translate(["", " \n"]).json == {"translatedText": ["", " \n"]}
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.send("POST", "/translate", b"q=a+b+c&source=en&target=de", form).json["translatedText"] == best[0]

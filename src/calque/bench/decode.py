@@ -25,7 +25,6 @@ from calque.decode.captured_steps import CapturedSteps
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.rule import SearchSettings
 from calque.decode.search import search
-from calque.decode.sentences import with_tag
 from calque.decode.translate import Sentence, Translator, translate_batch
 from calque.ground.diagnostics import Place, error
 from calque.layers.state import State
@@ -123,10 +122,8 @@ def subject(name: str, vocabulary: int, source: Path | None, count: int, device:
         sentences = like_file(source, count, vocabulary) if source else synthetic(count, vocabulary)
         return random_subject(definition(name), Shape(vocabulary, vocabulary), sentences, device)
     model_file = load_model(folder, device, registry=registry_of_run(folder))
-    loaded = Translator(
-        model_file.model, *model_file.codecs, model_file.experiment.decode, model_file.experiment.data.source_end
-    )
-    loaded = with_tag(loaded, loaded.decode.tag, folder)
+    experiment = model_file.experiment
+    loaded = Translator.of(model_file.model, model_file.codecs, experiment.decode, experiment.data.source_end, folder)
     size = model_file.model.shape.source_size
     if source is None:
         return DecodeCase(model_file.model, synthetic(count, size), loaded)

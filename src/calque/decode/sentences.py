@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
 
 from calque.data.codecs import Codec
+from calque.data.recased_codec import RecasedCodec
 from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
@@ -60,6 +61,20 @@ class Translator:
     scores: bool = True
     dictionary: Mapping[str, str] = field(default_factory=dict)
     terms: Terms | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        codecs: tuple[Codec, Codec],
+        decode: DecodeSettings,
+        source_end: bool,
+        run: Path | None = None,
+    ) -> Self:
+        """A model that reads sources as `decode.recase` and `decode.tag` say. Raises D209 where the run lacks the tag."""
+        source, target = codecs
+        read = RecasedCodec(source) if decode.recase else source
+        return with_tag(cls(model, read, target, decode, source_end), decode.tag, run)
 
     @property
     def members(self) -> tuple["Translator", ...]:

@@ -17,6 +17,7 @@ import torch
 
 from calque.data.codecs import JOINER, Codec, MergeCodec
 from calque.data.lines import EXAMPLES, Lines
+from calque.data.recased_codec import in_capitals
 from calque.data.scripts import without_spaces
 from calque.data.vocabulary import BOS, SPECIALS, UNK
 from calque.decode.required import Edges, Form, Required, distinct
@@ -55,24 +56,26 @@ class Terms:
     def of(self, line: str) -> list[tuple[Form, ...]]:
         """The forms of each term that a line has. From left to right the longest term counts, and none inside another.
 
-        A term is a run of whole words; one without capital letters is found in any letter case, others as they are written.
+        A term is a run of whole words; one without capital letters is found in any letter case, others as they are written, and in
+        lines all in capitals.
         """
         words, found, at = words_of(line), [], 0
+        shouted = in_capitals(line)
         small = [word.lower() for word in words]
         while at < len(words):
-            term = self._longest(words, small, at)
+            term = self._longest(words, small, at, shouted)
             if term is not None:
                 found.append(term.forms)
             at += 1 if term is None else len(term.words)
         return found
 
-    def _longest(self, words: Sequence[str], small: Sequence[str], at: int) -> Term | None:
+    def _longest(self, words: Sequence[str], small: Sequence[str], at: int, any_case: bool) -> Term | None:
         for end in range(min(at + self.longest, len(words)), at, -1):
             written = tuple(words[at:end])
             terms = self.by_words.get(tuple(small[at:end]), ())
             # Of terms that differ in letter case alone, the one as written comes first.
             for term in sorted(terms, key=lambda one: one.words != written):
-                if term.any_case or term.words == written:
+                if any_case or term.any_case or term.words == written:
                     return term
         return None
 

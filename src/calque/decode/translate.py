@@ -180,7 +180,21 @@ def _finished(
         given = [len(ids) for ids in prefixes]
         results = replace_unknown(loaded, list(map(_source, asked)), results, invariant, given)
     texts = [line[1] if isinstance(line, tuple) and isinstance(line[1], str) else "" for line in asked]
-    return [with_given(loaded, *each) for each in zip(texts, prefixes, results, strict=True)]
+    results = [with_given(loaded, *each) for each in zip(texts, prefixes, results, strict=True)]
+    return [
+        each if given else in_letters_of(loaded, _source(line), each)
+        for line, given, each in zip(asked, map(_is_given, asked), results, strict=True)
+    ]
+
+
+def in_letters_of(loaded: Translator, line: str, translations: Sequence[Translation]) -> list[Translation]:
+    """The translations of a line in capitals in capitals, where the model reads such lines in small letters."""
+    return [one._replace(text=loaded.source.in_letters_of(line, one.text)) for one in translations]
+
+
+def _is_given(line: InputLine) -> bool:
+    """Whether some words of the translation are given, whose letter case stays."""
+    return not isinstance(line, str) and any(map(len, line[1:]))
 
 
 def _source(line: InputLine) -> str:

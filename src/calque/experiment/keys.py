@@ -281,8 +281,10 @@ class DecodeSettings:
         choices=("best", "full"),
     )
     tag: str = key(
-        "",
-        "a symbol in front of every line that is translated, such as the name of a language: see `symbols` in [data]",
+        "", "a symbol in front of every translated line, such as the name of a language: see `symbols` in [data]"
+    )
+    recase: bool = key(
+        True, "lines in capitals, and titles, are read in the letters that the vocabulary knows, see letter-case.md"
     )
     word_penalty: float = key(
         0.0, "added to the log-probability of every word but the end symbol; above 0 for longer text", low=-20, high=20

@@ -14,7 +14,7 @@ import torch
 from calque.decode.attention import word_shares
 from calque.decode.encode import BUCKET
 from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, sentences_of
-from calque.decode.translate import alike, searched, translate_batch
+from calque.decode.translate import alike, in_letters_of, searched, translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors
@@ -293,7 +293,8 @@ class Batcher:
             if one.number in one.order.aligned:
                 line = one.order.lines[one.number]
                 one.order.shares[one.number] = word_shares(loaded, line, translations)
-        return results
+        lines = (one.order.lines[one.number] for one in batch)
+        return [in_letters_of(loaded, line, each) for line, each in zip(lines, results, strict=True)]
 
     def _searched(self, loaded: ServedRun, sentences: Sequence[Sentence], n_best: int) -> list[list[Translation]]:
         """The translations of sentences with equal shapes."""

@@ -202,13 +202,11 @@ def open_run(folder: Path, entries: Sequence[KeyEntry] = (), most: int = ServeSe
             weight.data = weight.data.clone()
     settings = load(folder / EXPERIMENT, entries).decode
     model = prepare_for_decoding(trained.model, settings.precision)
-    loaded = ServedRun(model, *trained.codecs, settings, trained.experiment.data.source_end, scores=False)
-    loaded = with_tag(loaded, settings.tag, folder)
+    loaded = ServedRun.of(model, trained.codecs, settings, trained.experiment.data.source_end, folder)
     if settings.replace_unknown:
         check_attends(loaded)
-    return replace(
-        loaded, rows=0 if rows_keep_apart(loaded, most) else FIXED, shares=attention_path(loaded) is not None
-    )
+    rows = 0 if rows_keep_apart(loaded, most) else FIXED
+    return replace(loaded, rows=rows, shares=attention_path(loaded) is not None, scores=False)
 
 
 def _kind(fault: Exception) -> dict[str, str]:

@@ -21,7 +21,7 @@ from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
-from calque.decode.sentences import with_tag, with_terms
+from calque.decode.sentences import with_terms
 from calque.decode.terms import Phrases
 from calque.decode.translate import InputLine, Prefix, Translation, Translator, force, translate_lines
 from calque.experiment import Experiment, override, setting_entry
@@ -300,8 +300,8 @@ def _load(path: Path, overrides: Sequence[KeyEntry]) -> Run:
     trained = load_model(path, "cuda" if torch.cuda.is_available() else "cpu", registry=registry_of_run(path))
     settings = load_experiment(path / EXPERIMENT, overrides).decode
     model = prepare_for_decoding(trained.model, settings.precision)
-    loaded = Translator(model, *trained.codecs, settings, trained.experiment.data.source_end)
-    return Run(with_tag(loaded, settings.tag, path), trained.experiment)
+    loaded = Translator.of(model, trained.codecs, settings, trained.experiment.data.source_end, path)
+    return Run(loaded, trained.experiment)
 
 
 def _check_vocabularies(first: Path, one: Codec, other: Path, its: Codec) -> None:

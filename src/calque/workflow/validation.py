@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from calque.data.corpus import PreparedCorpus
-from calque.decode.sentences import with_tag
 from calque.decode.translate import Translator, translate_lines
 from calque.evaluate import bleu, tokeniser_for
 from calque.experiment import DataSettings, Experiment
@@ -36,7 +35,7 @@ def validation_translator(
     decode = replace(experiment.decode, beam=1, sample=False, replace_unknown=False)
 
     def translate(model: Model) -> Translated:
-        loaded = with_tag(Translator(model, *prepared.codecs, decode, experiment.data.source_end), decode.tag)
+        loaded = Translator.of(model, prepared.codecs, decode, experiment.data.source_end)
         translations = ranks.join(first_best(loaded, ranks.own(sources)))
         samples = tuple(SampleTranslation(sources[n], references[n], translations[n]) for n in shown)
         split = tokenisation(experiment.data, references)
