@@ -1,9 +1,10 @@
 """Lines cut into sentences, and put together again."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calque.decode.divided import DividedLines, sentences_in
+from calque.decode.divided import DividedLines, between, sentences_in
 from calque.ground.diagnostics import Diagnostic, Place
 
 SENTENCES = 'He said "no." Then J. Smith left!  Why? 3.5 km. 好。再见。'
@@ -13,6 +14,34 @@ def test_sentences_end_where_the_next_begins() -> None:
     assert [sentence for sentence, _ in sentences_in(SENTENCES)] == [
         *('He said "no."', "Then J. Smith left!", "Why?", "3.5 km.", "好。", "再见。"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "space", "translation", "expected"),
+    [
+        *(
+            ("好。", "", "Good.", " "),
+            ("好。", "  ", "Good.", "  "),
+            ("好。”", "", "“Good.”", " "),
+            ("好", "", "Good", " "),
+        ),
+        *(
+            ("Good.", " ", "好。", ""),
+            ("Good.", "\t", "好。", "\t"),
+            ("“Good.”", " ", "“好。”", ""),
+            ("Good", " ", "良い", ""),
+        ),
+        *(("Gut.", " ", "Good.", " "), ("好。", "", "良い。", ""), ("好。", " ", "良い。", " "), ("好。", "", "", "")),
+        *(("Good.", " ", "좋다", " "), ("Good.", " ", "ดี", " "), ("好。", "", "좋다", " "), ("?!", " ", "好", "")),
+    ],
+)
+def test_white_space_between_sentences(sentence: str, space: str, translation: str, expected: str) -> None:
+    assert between(sentence, space, translation) == expected
+
+
+def test_sentences_without_spaces_are_put_together_with_some() -> None:
+    divided, english = DividedLines(["好。再见。", "好。"]), {"好。": "Good.", "再见。": "Bye."}
+    assert list(divided.together(english[sentence] for sentence in divided)) == ["Good. Bye.", "Good."]
 
 
 lines = st.lists(

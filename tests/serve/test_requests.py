@@ -139,6 +139,29 @@ def test_lines_are_cut_at_the_ends_of_sentences() -> None:
     assert layout.fill(lines.lines) == text
 
 
+WESTERN = {"好。": "Good.", "再见。": "Bye.", "好": "Good", "再见": "Bye", "说": "Say", "一。": "One", "B 。": "B !"}
+CHINESE = {"One.": "一。", "Two.": "二。", "Three.": "三"}
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "filled"),
+    [
+        ("好。再见。", WESTERN, "Good. Bye."),
+        ("好。  再见。\n好。", WESTERN, "Good.  Bye.\nGood."),
+        ("One. Two.  Three.", CHINESE, "一。二。  三"),
+        ("<b>好。再见。</b>好。", WESTERN, "<b>Good. Bye.</b>Good."),
+        ("<p>好。</p><p>再见。</p>", WESTERN, "<p>Good.</p><p>Bye.</p>"),
+        ("<p>一。<i>B</i> 。好。</p>", WESTERN, "<p>One <i>B</i> ! Good.</p>"),
+        ("<p>One. Two. <b>Three.</b></p>", CHINESE, "<p>一。二。<b>三</b></p>"),
+    ],
+)
+def test_white_space_between_sentences_is_that_of_the_script(text: str, known: dict[str, str], filled: str) -> None:
+    lines = Lines(by_sentence=True, inline=True)
+    layout = lines.html(text) if "<" in text else lines.plain(text)
+    assert layout.fill(lines.lines) == text
+    assert layout.fill([known[line] for line in lines.lines]) == filled
+
+
 def test_tags_stay_and_text_is_translated() -> None:
     lines = Lines()
     text = (

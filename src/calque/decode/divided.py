@@ -1,6 +1,7 @@
 """Lines of several sentences, translated sentence by sentence."""
 
 import re
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import NamedTuple
 from calque.ground.diagnostics import Diagnostic, Place
 
 _ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
+_CLOSING = "\"'”’»)]」』） \t"
 _OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
 
 
@@ -27,6 +29,23 @@ def sentences_in(line: str) -> Iterator[tuple[str, str]]:
     yield line[began:], ""
 
 
+def between(sentence: str, space: str, translation: str) -> str:
+    """What follows the translation of a sentence: the white space behind the sentence itself, if both are of scripts alike.
+
+    Chinese and Japanese have none there: one space comes behind a translation into another script, and a single one goes.
+    """
+    wide, becomes_wide = _is_wide(sentence), _is_wide(translation)
+    if wide and not becomes_wide and translation:
+        return space or " "
+    return "" if becomes_wide and not wide and space == " " else space
+
+
+def _is_wide(text: str) -> bool:
+    """Whether a sentence ends with a character of Chinese or Japanese, quotation marks and brackets left out."""
+    last = text.rstrip(_CLOSING)[-1:]
+    return bool(last) and unicodedata.east_asian_width(last) in "WF" and "HANGUL" not in unicodedata.name(last, "")
+
+
 class _Held(NamedTuple):
     """A line that was read and whose translation is not complete."""
 
@@ -34,8 +53,8 @@ class _Held(NamedTuple):
     """The number of its first sentence in the whole text."""
     line: int
     """The number of the line."""
-    behind: list[str]
-    """The white space after each of its sentences."""
+    parts: list[tuple[str, str]]
+    """Its sentences, each with the white space behind it."""
 
 
 class DividedLines:
@@ -49,18 +68,19 @@ class DividedLines:
         first = 1
         for number, line in enumerate(self._lines, 1):
             parts = list(sentences_in(line))
-            self._held.append(_Held(first, number, [space for _, space in parts]))
+            self._held.append(_Held(first, number, parts))
             first += len(parts)
             yield from (sentence for sentence, _ in parts)
 
     def together(self, translations: Iterable[str]) -> Iterator[str]:
-        """The translation of each line, from those of its sentences in their order; white space between them stays."""
+        """The translation of each line, from those of its sentences in their order, with white space `between` them."""
         read = iter(translations)
         for text in read:
-            behind = self._held[0].behind
-            parts = [text + behind[0], *(next(read) + space for space in behind[1:])]
+            parts = self._held[0].parts
+            texts = [text, *(next(read) for _ in parts[1:])]
             self._held.popleft()
-            yield "".join(parts)
+            spaces = [between(*part, one) for part, one in zip(parts[:-1], texts, strict=False)]
+            yield "".join(one + space for one, space in zip(texts, [*spaces, parts[-1][1]], strict=True))
 
     def warnings_of_lines(self, warn: Callable[[Diagnostic], None]) -> Callable[[Diagnostic], None]:
         """Passes warnings on that name a sentence by its number, with the number of its line."""

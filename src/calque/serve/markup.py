@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from calque.decode.divided import sentences_in
+from calque.decode.divided import between, sentences_in
 from calque.serve.inline import MarkedLine, Shares, is_inline, marked_line, opens, written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
@@ -36,10 +36,23 @@ class NumberedLine:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """A text without its lines: verbatim parts, and the numbers of lines in the request."""
+class Gap:
+    """The white space behind a line that is followed by another sentence of its text."""
 
-    parts: tuple[str | int | NumberedLine, ...]
+    space: str
+    number: int
+    line: str
+
+
+Part = str | int | NumberedLine | Gap
+"""Verbatim text, the number of a line in the request, a line with tags inside, or what is between two sentences."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A text without its lines."""
+
+    parts: tuple[Part, ...]
     escaped: bool = False
     """whether lines are written as HTML"""
 
@@ -47,11 +60,11 @@ class Layout:
         """The text with these lines. `shares`, by line: where its words come from, for lines with tags inside."""
         return "".join(self._written(part, lines, shares or {}) for part in self.parts)
 
-    def _written(
-        self, part: str | int | NumberedLine, lines: Sequence[str], shares: Mapping[int, Shares | None]
-    ) -> str:
+    def _written(self, part: Part, lines: Sequence[str], shares: Mapping[int, Shares | None]) -> str:
         if isinstance(part, str):
             return part
+        if isinstance(part, Gap):
+            return between(part.line, part.space, lines[part.number])
         if isinstance(part, NumberedLine):
             return written(part.line, lines[part.number], shares.get(part.number))
         return html.escape(lines[part], quote=False) if self.escaped else lines[part]
@@ -72,7 +85,7 @@ class Lines:
 
     def plain(self, text: str) -> Layout:
         """A text; its line ends and the white space at both ends of a line stay as they are."""
-        parts: list[str | int] = []
+        parts: list[Part] = []
         for line, end in _pairs(_LINE_ENDS.split(text)):
             parts += self._line(line)
             parts.append(end)
@@ -80,7 +93,7 @@ class Lines:
 
     def html(self, text: str) -> Layout:
         """A text with tags, which stay as they are, as do comments and the contents of elements that are not translated."""
-        parts: list[str | int | NumberedLine] = []
+        parts: list[Part] = []
         together: list[tuple[str, bool]] = []
         as_written = 0  # elements whose line ends are kept
         for piece, is_text in _pieces(text):
@@ -97,25 +110,33 @@ class Lines:
         parts += self._together(together)
         return Layout(tuple(parts), escaped=True)
 
-    def _by_line(self, text: str) -> Iterator[str | int]:
+    def _by_line(self, text: str) -> Iterator[Part]:
         """The parts of text whose line ends stay."""
         for line, end in _pairs(_LINE_ENDS.split(text)):
             yield from self._divided([(line, True)])
             yield end
 
-    def _together(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[str | int | NumberedLine]:
+    def _together(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[Part]:
         """The parts of text and inline tags between two tags that divide."""
-        for some in self._cut(pieces) if self._by_sentence else [pieces]:
+        sentences = list(self._cut(pieces)) if self._by_sentence else [pieces]
+        for k, some in enumerate(sentences, 1):
+            more = any(is_text and piece.strip() for later in sentences[k:] for piece, is_text in later)
             line = marked_line(some) if any(not is_text for _, is_text in some) else None
             if line is None or not line.text or (self._by_sentence and len(list(sentences_in(line.text))) > 1):
-                yield from self._divided(some)
+                yield from self._divided(some, more)
                 continue
-            yield html.escape(line.before, quote=False)
-            if line.needs_shares:
-                self.aligned.add(len(self.lines))
-            yield NumberedLine(len(self.lines), line)
-            yield html.escape(line.behind, quote=False)
-            self.lines.append(line.text)
+            yield from self._placed(line, more)
+
+    def _placed(self, line: MarkedLine, more: bool) -> Iterator[Part]:
+        """The parts of a line with tags inside; `more`: sentences follow."""
+        yield html.escape(line.before, quote=False)
+        if line.needs_shares:
+            self.aligned.add(len(self.lines))
+        number = len(self.lines)
+        yield NumberedLine(number, line)
+        self.lines.append(line.text)
+        is_gap = more and not line.behind.strip()
+        yield Gap(line.behind, number, line.text) if is_gap else html.escape(line.behind, quote=False)
 
     def _cut(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
         """Pieces sentence by sentence, where a sentence ends outside all tags."""
@@ -135,17 +156,18 @@ class Lines:
             at += len(piece) if is_text else 0
         yield some
 
-    def _divided(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[str | int]:
-        """Text between tags as lines of its own."""
-        for piece, is_text in pieces:
-            each = self._line(piece) if is_text else ()
+    def _divided(self, pieces: Sequence[tuple[str, bool]], more: bool = False) -> Iterator[Part]:
+        """Text between tags as lines of its own; `more`: sentences follow."""
+        for k, (piece, is_text) in enumerate(pieces, 1):
+            each = self._line(piece, more and k == len(pieces)) if is_text else ()
             yield from (html.escape(p, quote=False) if isinstance(p, str) else p for p in each)
             if not is_text:
                 yield piece
 
-    def _line(self, line: str) -> Iterator[str | int]:
-        """White space and the numbers of lines."""
-        for sentence, space in sentences_in(line) if self._by_sentence else [(line, "")]:
+    def _line(self, line: str, more: bool = False) -> Iterator[Part]:
+        """White space and the numbers of lines; `more`: sentences follow."""
+        sentences = list(sentences_in(line)) if self._by_sentence else [(line, "")]
+        for left, (sentence, space) in enumerate(sentences, 1 - len(sentences)):
             core = sentence.strip()
             if not core:
                 yield sentence + space
@@ -153,7 +175,8 @@ class Lines:
             before = sentence[: len(sentence) - len(sentence.lstrip())]
             yield before
             yield len(self.lines)
-            yield sentence[len(before) + len(core) :] + space
+            behind = sentence[len(before) + len(core) :] + space
+            yield Gap(behind, len(self.lines), core) if left < 0 or more else behind
             self.lines.append(" ".join(_LINE_ENDS.sub(" ", core).split()) if _LINE_ENDS.search(core) else core)
 
 
