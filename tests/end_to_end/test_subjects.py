@@ -347,6 +347,8 @@ def test_pages_of_errors_show_no_braces(calque: Run) -> None:
         (["data.joint=false", "data.stream=nope"], DEFINITION, ["X225", "D101"]),
         (["data.joint=false", "data.stream=nope"], NROM, ["C101", "X225", "D101"]),
         (["data.stream=-"], DEFINITION, []),
+        (["data.vocabulary_size=0"], DEFINITION, ["D207"]),
+        (["data.vocabulary_size=0", "data.subwords=words"], DEFINITION, []),
         (["data.stream=/dev/null"], DEFINITION, []),
     ],
 )
@@ -376,7 +378,17 @@ def test_the_tying_of_a_parent_needs_one_vocabulary_too(
     calque: Run, tmp_path: Path, theirs: str, vocabulary: str, codes: list[str]
 ) -> None:
     (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model.json").write_text("{}")
     experiment(tmp_path, f'tying = "{theirs}"\n{inline(DEFINITION)}').rename(tmp_path / "run" / "experiment.toml")
     path = experiment(tmp_path, 'parent = "run"')
     path.write_text(path.read_text().replace("[data]", f'[data]\njoint = false\nvocabulary = "{vocabulary}"'))
     assert re.findall(r"error\[(\w+)\]", calque("check", path).err) == codes
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_missing_parent_is_told_as_training_tells_it(calque: Run, tmp_path: Path, own: bool) -> None:
+    path = experiment(tmp_path, 'parent = "nowhere"\n' + (inline(DEFINITION) if own else ""))
+    told = calque("check", path)
+    assert re.findall(r"error\[(\w+)\]", told.err) == ["K101"]
+    trained = calque("train", path, "--out", tmp_path / "run")
+    assert (told.status, told.err) == (trained.status, trained.err)

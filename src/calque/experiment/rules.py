@@ -238,5 +238,11 @@ def _foreign_tag(x: Experiment) -> list[Fields]:
     return _if(x.decode.tag and not taken_over(x) and x.decode.tag not in known, **fields)
 
 
+SIZED_VOCABULARY = KeyRule(
+    *("D207", ("data.vocabulary_size", "data.subwords")),
+    lambda x: _if(not (x.data.vocabulary_size or _no_pieces(x) or taken_over(x)), kind=x.data.subwords),
+)
+"""Of a training that has not begun; learning the vocabulary would find it, too."""
+
 OWN_TAG = KeyRule("X234", ("decode.tag",), _foreign_tag)
 """Of a training that has not begun: a run is compared by its vocabulary."""

@@ -12,13 +12,22 @@ from calque.adl.settings import parse_settings
 from calque.experiment import Experiment
 from calque.experiment.inline import INLINE
 from calque.experiment.load import ReadExperiment
-from calque.experiment.rules import ONE_VOCABULARY, OWN_TAG, Fields, KeyRule, contradictions, has_architecture
+from calque.experiment.rules import (
+    ONE_VOCABULARY,
+    OWN_TAG,
+    SIZED_VOCABULARY,
+    Fields,
+    KeyRule,
+    contradictions,
+    has_architecture,
+)
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Span
 from calque.workflow.definitions import (
     DefinitionSubject,
     experiment_file,
     missing_files,
+    missing_parent,
     missing_stream,
     split_settings,
     subject,
@@ -62,6 +71,7 @@ def check_subject(
             faults += read.shown(e.diagnostics)
     if corpus and not Path(name).is_dir():
         faults += _foreseen_of(read, found) + missing_files(read.experiment, read.doubtful)
+        faults += [] if found is None or "model.parent" in read.doubtful else missing_parent(read.experiment)
     if faults or found is None:
         raise CalqueError(faults)
     return replace(found, definition=replace(found.definition, warnings=tuple(read.shown(found.definition.warnings))))
@@ -80,7 +90,7 @@ def _foreseen_of(read: ReadExperiment, found: CheckedSubject | None) -> list[Dia
 
 
 def refuse_foreseen(experiment: Experiment, checked: CheckedDefinition | None = None) -> None:
-    """Raises X211, X225, X234 and D101 for what would end a training only after its vocabularies are learned."""
+    """Raises D207, X211, X225, X234 and D101 for what would end a training only after its vocabularies are learned."""
     broken = contradictions(experiment, rules_ahead(checked))
     faults = [Diagnostic(code, None, fields) for code, _, fields in broken] + missing_stream(experiment)
     if faults:
@@ -122,4 +132,9 @@ def rules_ahead(checked: CheckedDefinition | None = None) -> tuple[KeyRule, ...]
             return []
         return [{"tying": x.model.tying, "width": checked.width, "found": checked.decoder.width_out}]
 
-    return ONE_VOCABULARY, OWN_TAG, KeyRule("X211", ("model.tying", "model.text", "model.file"), other_width)
+    return (
+        ONE_VOCABULARY,
+        SIZED_VOCABULARY,
+        OWN_TAG,
+        KeyRule("X211", ("model.tying", "model.text", "model.file"), other_width),
+    )

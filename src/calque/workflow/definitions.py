@@ -14,7 +14,7 @@ from calque.experiment.rules import has_architecture
 from calque.experiment.toml import EXPERIMENT
 from calque.experiment.values import STANDARD_INPUT
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error
-from calque.workflow.run_folders import nearest_beside
+from calque.workflow.run_folders import MODEL, nearest_beside
 
 
 @dataclass(frozen=True)
@@ -146,6 +146,14 @@ def missing_files(experiment: Experiment, doubtful: Collection[str] = ()) -> lis
     files = dict.fromkeys(file for key, files in named.items() if key not in doubtful for file in files)
     missing = [fault for file in files if file for fault in _faults_of(file)]
     return missing if "data.stream" in doubtful else missing + missing_stream(experiment)
+
+
+def missing_parent(experiment: Experiment) -> list[Diagnostic]:
+    """K101 where the folder that an experiment takes weights from has no model."""
+    parent = experiment.model.parent
+    if not parent or (Path(parent) / MODEL).is_file():
+        return []
+    return [Diagnostic("K101", Place(parent), {"name": MODEL})]
 
 
 def missing_stream(experiment: Experiment) -> list[Diagnostic]:
