@@ -11,10 +11,11 @@ from calque.data.codecs import Codec, MergeCodec, WordCodec
 from calque.data.merges import Merges
 from calque.data.subwords import learn
 from calque.data.vocabulary import BOS, UNK, Vocabulary
+from calque.decode.again import lacking
 from calque.decode.required import distinct, lacks
 from calque.decode.sentences import Sentence, Translation, Translator
 from calque.decode.terms import Cuts, edges_of, load_terms, stands_in, words_of
-from calque.decode.translate import lacking, translate_lines
+from calque.decode.translate import translate_lines
 from calque.experiment import DataSettings, DecodeSettings
 from calque.ground.diagnostics import CalqueError, Place
 

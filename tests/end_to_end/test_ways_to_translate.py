@@ -122,6 +122,42 @@ def test_prefixes_stand_beside_the_lines(calque: Run, runs: dict[str, Path], tmp
 
 
 @pytest.fixture
+def memory(tmp_path: Path) -> tuple[Path, Path]:
+    """Lines and translations that the models would not write."""
+    sources, targets = tmp_path / "memory.source", tmp_path / "memory.target"
+    known = [line for line in LINES if line]
+    sources.write_text("".join(f"{line}\n" for line in [*known, *(f"{line} g" for line in known)]))
+    targets.write_text("".join(f"{'A B C D E F G'[: 2 * k + 1]}\n" for k in range(7)) * 2)
+    return sources, targets
+
+
+def test_a_memory_changes_translations_in_every_way(
+    calque: Run, runs: dict[str, Path], memory: tuple[Path, Path]
+) -> None:
+    ways = ([], ["--workers", 2], ["--beam", 1], ["--invariant"], ["--precision", "int8"], ["--sample"], [runs["two"]])
+    for way in ways:
+        plain = lines(calque("translate", runs["one"], *way, stdin=STDIN))
+        found = lines(calque("translate", runs["one"], *way, "--memory", *memory, stdin=STDIN))
+        assert len(found) == len(LINES)
+        assert sum(a != b for a, b in zip(found, plain, strict=True)) > 3, way
+        assert found[1] == ""
+        if way in ([], ["--workers", 2]):
+            loaded = package.load(runs["one"], memory=memory)
+            assert loaded.translate(LINES) == found
+            assert [loaded.translate(line) for line in LINES] == found
+
+
+def test_a_bad_memory_is_one_error(calque: Run, runs: dict[str, Path], memory: tuple[Path, Path]) -> None:
+    source, target = memory
+    for text, code in ((b"A\n", "D102"), (b"\n" * 14, "D106"), (b"\xff\n" * 14, "D103"), (None, "D101")):
+        target.write_bytes(text) if text is not None else target.unlink()
+        done = calque("translate", runs["one"], "--memory", source, target, stdin=STDIN)
+        assert (done.status, done.out) == (1, "")
+        assert done.err.count(f"error[{code}]") == 1, done.err
+    assert calque("translate", runs["one"], "--memory", source, stdin=STDIN).status == 2
+
+
+@pytest.fixture
 def terms(tmp_path: Path) -> Path:
     path = tmp_path / "terms.tsv"
     path.write_text("a b\tI H I\tH H\nd\tG G\tF F\n")

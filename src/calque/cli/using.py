@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -56,6 +56,13 @@ CHUNK = 2000
     help="A list of terms, each a source, a tab and its target: a line with the source has a translation with the target.",
 )
 @click.option(
+    "--memory",
+    type=FILE,
+    nargs=2,
+    metavar="SOURCE TARGET",
+    help="A translation memory, two files of pairs: the model leans on those that are like a line.",
+)
+@click.option(
     "--combine",
     type=click.Choice(["probs", "logits", "logprobs"]),
     default="probs",
@@ -85,7 +92,7 @@ def translate(
     combine: str,
     workers: int,
     buffer_size: int | None,
-    **tables: Path | None,
+    **tables: Any,
 ) -> None:
     """Translate stdin to stdout, line by line (with --n-best N, N lines for each). Several RUNs are one ensemble.
 
@@ -251,7 +258,8 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
         sources, targets = repairs.pairs(source, target)
         set_threads(threads)
         given = {"precision": precision, "tag": tag}
-        loaded = load(run, **{key: value for key, value in given.items() if value is not None})
+        entries = _decode_entries(run, (), {**given, "seed": None})
+        loaded = load(run, overrides=entries)
         for k in range(0, len(sources), CHUNK):
             for value in loaded.scores(sources[k : k + CHUNK], targets[k : k + CHUNK]):
                 click.echo(f"{value:.6f}")

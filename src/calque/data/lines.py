@@ -48,6 +48,17 @@ class Lines:
             yield chomp(text.removeprefix(MARK) if number == 1 else text)
 
 
+def paired(source: Path, target: Path, sources: list[str], targets: list[str]) -> tuple[list[str], list[str]]:
+    """The lines of two files that belong together. Raises D102 (unequal numbers of lines), D106 (no line)."""
+    n, m = len(sources), len(targets)
+    if n != m:
+        where = Place(str(target if n > m else source), min(n, m) + 1)
+        raise error("D102", where, source=str(source), n=n, target=str(target), m=m)
+    if not n:
+        raise error("D106", Place(str(source)))
+    return sources, targets
+
+
 class RawLines:
     """The lines of a file as bytes with their newlines, once; a compressed file is unpacked as it is read.
 

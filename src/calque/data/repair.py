@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from calque.data.lines import EXAMPLES, MARK, chomp, open_lines, raw_lines
+from calque.data.lines import EXAMPLES, MARK, chomp, open_lines, paired, raw_lines
 from calque.ground.diagnostics import Diagnostic, Place, error
 
 LONGEST = 2**20
@@ -83,14 +83,7 @@ class Repairs:
         Raises what `lines` raises, D102 (unequal numbers of lines), D106 (no line).
         """
         both = self.lines(source), self.lines(target)  # before either is read
-        sides = list(both[0]), list(both[1])
-        counts = [len(lines) for lines in sides]
-        if counts[0] != counts[1]:
-            where = Place(str((source, target)[counts[0] > counts[1]]), min(counts) + 1)
-            raise error("D102", where, source=str(source), n=counts[0], target=str(target), m=counts[1])
-        if not counts[0]:
-            raise error("D106", Place(str(source)))
-        return sides
+        return paired(source, target, list(both[0]), list(both[1]))
 
     def sentences(self, texts: Iterable[str], name: str) -> list[str]:
         """Sentences from a Python program, read like the lines of a file."""

@@ -50,7 +50,7 @@ def attend(
     of a source word and over the models of an ensemble that have such a layer (Luong 2015's code). `targets` are ids without begin
     and end symbols. `alone`: each pair has a batch of its own, so that its result does not depend on the others, to the bit.
     """
-    sentences = sentences_of(loaded, list(zip(lines, targets, strict=True)))
+    sentences = sentences_of(replace(loaded, recall=None), list(zip(lines, targets, strict=True)))
     lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
     plan = [np.array([i]) for i in range(len(lines))] if alone else decode_plan(lengths, loaded.decode.batch_tokens)
     attention = [torch.zeros(len(ids), len(split(line)) + 1) for line, ids in zip(lines, targets, strict=True)]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
 from calque.decode.required import Required
-from calque.decode.scorer import COMBINE, SourceBatch
+from calque.decode.scorer import COMBINE, Candidates, Models, SourceBatch
 from calque.decode.select import Selection
 from calque.decode.terms import Phrases, Terms, load_terms, required_of
 from calque.experiment import DecodeSettings
@@ -36,6 +36,29 @@ EMPTY = Translation("", (), 0.0, 0.0)
 """The translation of a line without words; the model does not read it."""
 
 
+class Recalls(Protocol):
+    """A translation memory as the models of a translator know it: `calque.decode.recall.Recall`."""
+
+    def like(self, line: str) -> tuple[int, ...]:
+        """The numbers of the pairs that are like a line."""
+        ...
+
+    def words(self, loaded: "Translator", sentence: "Sentence") -> list[int]:
+        """The words of the pairs of a sentence, in the target vocabulary."""
+        ...
+
+    def scorer(
+        self,
+        loaded: "Translator",
+        sourced: Sequence[SourceBatch],
+        candidates: Candidates | None,
+        sentences: Sequence["Sentence"],
+        whole: bool,
+    ) -> Models:
+        """The logits of sentences in one batch. `whole`: to the bit as each sentence has them alone."""
+        ...
+
+
 @dataclass(frozen=True)
 class Translator:
     """A model ready to decode, with its codecs and settings. `source_end`: sources have an end symbol.
@@ -46,6 +69,7 @@ class Translator:
     selection  the words that can be chosen; None: all
     dictionary translations of unknown words, for `decode.replace_unknown`; see `calque.decode.unknown`
     terms      what lines with some words must be translated with; None: nothing
+    recall     pairs of a translation memory to lean on, see `calque.decode.recall`; None: none
     scores     whether translations have scores: without, greedy search is faster, and they are 0, or nan where the model
                computes no numbers
     """
@@ -61,6 +85,7 @@ class Translator:
     scores: bool = True
     dictionary: Mapping[str, str] = field(default_factory=dict)
     terms: Terms | None = None
+    recall: Recalls | None = None
 
     @classmethod
     def of(
@@ -122,6 +147,8 @@ class Sentence(NamedTuple):
     """its number in the input, by which samples are drawn"""
     required: Required = ()
     """what its translation must contain"""
+    like: tuple[int, ...] = ()
+    """pairs of the translation memory whose sources are like the line"""
 
 
 def sentences_of(
@@ -136,16 +163,19 @@ def sentences_of(
     required = required_of(loaded.target, loaded.terms, lines, phrases)
     if loaded.decode.sample and any(required):
         raise error("X807")
-    for number, (ids, prefix, needed) in enumerate(
-        zip(zip(*encoded, strict=True), prefixes, required, strict=True), first
-    ):
+    each = zip(zip(*encoded, strict=True), prefixes, required, _like(loaded, lines), strict=True)
+    for number, (ids, prefix, needed, like) in enumerate(each, first):
         longest = max(map(len, ids))
         if warn is not None and most is not None and longest > most:
             warn(Diagnostic("D606", Place("stdin", number), {"found": longest, "most": most}, severity="warning"))
         begins = next(written) if isinstance(prefix, str) else prefix
         cut = (member.source.cut(one, most) for member, one in zip(loaded.members, ids, strict=True))
-        sentences.append(Sentence(tuple(np.array(one, np.int64) for one in cut), tuple(begins), number, needed))
+        sentences.append(Sentence(tuple(np.array(one, np.int64) for one in cut), tuple(begins), number, needed, like))
     return sentences
+
+
+def _like(loaded: Translator, lines: Sequence[str]) -> list[tuple[int, ...]]:
+    return [() if loaded.recall is None else loaded.recall.like(line) for line in lines]
 
 
 def _parts(asked: Sequence[InputLine]) -> tuple[list[str], list[Prefix], list[Phrases]]:

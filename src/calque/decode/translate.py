@@ -12,10 +12,9 @@ import numpy as np
 import torch
 
 from calque.data.batches import decode_plan
-from calque.data.codecs import Codec
-from calque.data.vocabulary import BOS
+from calque.decode.again import lacking, searched
 from calque.decode.encode import BUCKET, rounded
-from calque.decode.required import Form, flat, lacks, rows_needed, words_needed
+from calque.decode.required import flat, rows_needed, words_needed
 from calque.decode.rule import Sampling, score_of
 from calque.decode.score import Scores
 from calque.decode.scorer import Candidates, Models, SourceBatch
@@ -33,7 +32,7 @@ from calque.decode.sentences import (
     lengths_of,
     sentences_of,
 )
-from calque.decode.terms import edges_of, stands_in
+from calque.decode.terms import edges_of
 from calque.decode.unknown import replace_unknown, with_given
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import Diagnostic, Place
@@ -107,46 +106,6 @@ def _warn_of(
     lack = set(lacking(loaded.target, sentences, results, translated))
     for i in sorted(without | lack):
         warn(Diagnostic("D611" if i in lack else "D607", Place("stdin", first + i), severity="warning"))
-
-
-Search = Callable[[list[Sentence], list[int]], Iterable[tuple[list[int], list[list[Translation]]]]]
-"""The translations of some of these sentences, batch by batch, with their numbers; a batch never waits for the next one."""
-
-
-def searched(
-    target: Codec,
-    sentences: Sequence[Sentence],
-    numbers: list[int],
-    search: Search,
-    done: Callable[[int], None] = lambda sentences: None,
-) -> list[list[Translation]]:
-    """The translations of some of the sentences, freely, and once more of those that then lack what is required; of the others
-    the empty one. `done` is called with the number of sentences that are finished.
-    """
-    results = [[EMPTY] for _ in sentences]
-    for rows, translations in search([s._replace(required=()) for s in sentences], numbers):
-        for i, each in zip(rows, translations, strict=True):
-            results[i] = each or [EMPTY]
-        done(len(rows) - len(lacking(target, sentences, results, rows)))
-    for rows, translations in search(list(sentences), lacking(target, sentences, results, numbers)):
-        for i, each in zip(rows, translations, strict=True):
-            results[i] = each or [EMPTY]
-        done(len(rows))
-    return results
-
-
-def lacking(
-    target: Codec, sentences: Sequence[Sentence], results: Sequence[Sequence[Translation]], rows: Iterable[int]
-) -> list[int]:
-    """Those of some sentences of which a translation lacks what is required. It has a phrase in the cut that a search would give
-    it, or in whole words of its text, in another cut, such as behind a bracket.
-    """
-
-    def missing(forms: tuple[Form, ...], one: Translation) -> bool:
-        anywhere = (target.decode(form) for form in forms if form[0] != BOS)
-        return lacks((forms,), one.ids, edges_of(target)) and not any(stands_in(text, one.text) for text in anywhere)
-
-    return [i for i in rows if any(missing(forms, one) for forms in sentences[i].required for one in results[i])]
 
 
 def _by_batches(
@@ -259,7 +218,7 @@ def translate_batch(
     before = rounded(longest) if slab else longest
     room = before + _limit(decode, sourced[0].source.shape[1]) + rounded(max(map(words_needed, required))) + 1
     settings = _settings(loaded, n_best, sentences[0], room if slab else 0)
-    scorer = Models(sourced, loaded.combine, _candidates(loaded, sourced[0], sentences, bool(slab)), whole=bool(slab))
+    scorer = _scorer(loaded, sourced, sentences, bool(slab))
     limits = torch.tensor(list(map(functools.partial(_limit_of, decode), sentences)))
     lines = torch.tensor([s.line for s in sentences])
     edges = edges_of(loaded.target) if needed else None
@@ -270,13 +229,22 @@ def translate_batch(
     return [_spaced_once(_translations(loaded, hypotheses, b)) for b in range(count)]
 
 
+def _scorer(loaded: Translator, sourced: Sequence[SourceBatch], sentences: Sequence[Sentence], whole: bool) -> Models:
+    candidates = _candidates(loaded, sourced[0], sentences, whole)
+    if loaded.recall is None:
+        return Models(sourced, loaded.combine, candidates, whole)
+    return loaded.recall.scorer(loaded, sourced, candidates, sentences, whole)
+
+
 def _candidates(
     loaded: Translator, sourced: SourceBatch, sentences: Sequence[Sentence], whole: bool
 ) -> Candidates | None:
-    """The words that can be chosen, those of prefixes and of what is required among them; None: all."""
+    """The words that can be chosen, those of prefixes, of what is required and of a memory among them; None: all."""
     if loaded.selection is None:
         return None
     given = [[*s.prefix, *flat(s.required)] for s in sentences]
+    if loaded.recall is not None:
+        given = [[*words, *loaded.recall.words(loaded, s)] for words, s in zip(given, sentences, strict=True)]
     return loaded.selection.candidates(sourced.source, given, whole=whole)
 
 
@@ -311,7 +279,7 @@ def _scored_freely(hypotheses: Hypotheses, decode: DecodeSettings) -> Hypotheses
 
 def force(loaded: Translator, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> Scores:
     """log p of given translations by an ensemble, with whole targets as prefixes. `calque.decode.score` is faster for one model."""
-    whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
+    whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0), recall=None)
     sentences = sentences_of(whole, list(zip(lines, targets, strict=True)))
     lengths = np.array([sum(lengths_of(loaded, s)) for s in sentences], np.int64)
     logp = torch.zeros(len(sentences))

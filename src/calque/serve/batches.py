@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import torch
 
+from calque.decode.again import searched
 from calque.decode.attention import word_shares
 from calque.decode.encode import BUCKET
 from calque.decode.sentences import EMPTY, Sentence, Translation, lengths_of, sentences_of
-from calque.decode.translate import alike, in_letters_of, searched, translate_batch
+from calque.decode.translate import alike, in_letters_of, translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors

@@ -16,7 +16,9 @@ from calque.data.codecs import Codec
 from calque.data.corpus import Pairs
 from calque.data.lines import MARK
 from calque.decode.attention import check_attends
+from calque.decode.memory import read_memory
 from calque.decode.prepare import prepare_for_decoding
+from calque.decode.recall import Recall
 from calque.decode.rule import SearchSettings, score_of
 from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
@@ -217,6 +219,7 @@ def load(
     select: str | Path | None = None,
     dictionary: str | Path | None = None,
     terms: str | Path | None = None,
+    memory: tuple[str | Path, str | Path] | None = None,
     overrides: Sequence[str | KeyEntry] = (),
     **decode: object,
 ) -> Run:
@@ -226,7 +229,8 @@ def load(
     ensemble has the settings and the target codec of its first run; `combine` is one of probs, logits and logprobs, see
     `calque.decode.scorer.Models`. `select` names a lexical table of words that can be chosen, see `calque.decode.select`;
     `dictionary` names one that replaces unknown words, see `calque.decode.unknown`, and makes `replace_unknown` true. `terms` names
-    a list of terms, with which lines that have them must be translated, see `calque.decode.terms`.
+    a list of terms, with which lines that have them must be translated, see `calque.decode.terms`. `memory` names the two files of
+    a translation memory, sources and their translations, on which the models lean, see `calque.decode.nearest`.
 
     Raises `CalqueError` for no such folder (X118; X115 for the name of an architecture), a damaged one, a wrong setting (X1),
     target vocabularies that differ (X415), an empty table (D106) or a wrong line of one (D6), terms for samples (X807), a selection
@@ -247,7 +251,7 @@ def load(
     for path, other in zip(folders[1:], others, strict=True):
         _check_vocabularies(folders[0], first.loaded.target, path, other.loaded.target)
     ensemble = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
-    return Run(_with_tables(ensemble, Tables(select, dictionary, terms)), first.experiment)
+    return Run(_with_tables(ensemble, Tables(select, dictionary, terms, memory)), first.experiment)
 
 
 def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, object]) -> list[KeyEntry]:
@@ -266,10 +270,11 @@ class Tables(NamedTuple):
     select: str | Path | None = None
     dictionary: str | Path | None = None
     terms: str | Path | None = None
+    memory: tuple[str | Path, str | Path] | None = None
 
 
 def _with_tables(loaded: Translator, tables: Tables) -> Translator:
-    """Adds the lexical tables and the list of terms.
+    """Adds the lexical tables, the list of terms and the translation memory.
 
     Raises D1 and D6 for one at fault, and X8 where a table offers no word, none aligns unknown words, or words are drawn.
     """
@@ -281,7 +286,12 @@ def _with_tables(loaded: Translator, tables: Tables) -> Translator:
         check_attends(loaded)
     if tables.dictionary is not None:
         loaded = replace(loaded, dictionary=best_of(read_table(Path(tables.dictionary))))
-    return loaded if tables.terms is None else with_terms(loaded, Path(tables.terms))
+    if tables.terms is not None:
+        loaded = with_terms(loaded, Path(tables.terms))
+    if tables.memory is not None:
+        source, target = map(Path, tables.memory)
+        loaded = replace(loaded, recall=Recall(loaded, read_memory(source, target)))
+    return loaded
 
 
 def open_loaded(
