@@ -69,9 +69,7 @@ def main() -> None:
         bleu, first = timed(leaning, sources, references)
         _, again = timed(leaning, sources, references)
         found = {"BLEU": bleu, "seconds to open": round(opened, 2), "seconds": first, "seconds, again": again}
-        found |= {
-            name: value for name, value in zip(("temperature", "reach", "share"), leaning.recall.ways[0], strict=True)
-        }
+        found |= dict(zip(("temperature", "reach", "share"), leaning.recall.ways[0], strict=True))
         figures |= {f"{size:,} pairs: {name}": value for name, value in found.items()}
     where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(sources)}
     if given.record:

@@ -56,6 +56,7 @@ def served(
     open_run: Callable[[Path], ServedRun] = opened,
     named: Sequence[str] = (),
     terms: Sequence[str] = (),
+    memories: Sequence[tuple[str, Path, Path]] = (),
     **settings: Any,
 ) -> Iterator[Client]:
     """A server of runs while the block is open; its end is waited for."""
@@ -67,7 +68,7 @@ def served(
 
     def run() -> None:
         try:
-            serve(folders, named, open_run, ServeSettings(port=0, **settings), 1, Log(log), ready, terms)
+            serve(folders, named, open_run, ServeSettings(port=0, **settings), 1, Log(log), ready, terms, memories)
         finally:
             began.set()
 

@@ -272,6 +272,42 @@ def test_a_server_reads_a_list_again_once_it_is_right(
         assert "d d d" in client.translate("a b").json["translatedText"]
 
 
+def test_each_pair_of_a_server_has_its_own_memory(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
+    source, target = tmp_path / "m.en", tmp_path / "m.de"
+    sources = ["a b c", "d e", "f g h a", "b d", "h h e"]
+    source.write_text("".join(f"{line}\n" for line in sources))
+    target.write_text("g g g\n" * 5)
+    named = [f"en-{code}={tag}" for code, tag in zip(("de", "fr"), TAGS, strict=True)]
+    asked = ["a b c", "d e", "h a b", "e e"]
+    with served([run], named=named, memories=[("en-de", source, target)]) as client:
+        found = client.translate(asked).json["translatedText"]
+        with_memory = package.load(run, tag=TAGS[0], memory=(source, target)).translate(asked)
+        assert found == with_memory
+        assert [client.translate(line).json["translatedText"] for line in asked[::-1]] == found[::-1]
+        assert found != package.load(run, tag=TAGS[0]).translate(asked)
+        assert client.translate(asked, target="fr").json["translatedText"] == package.load(run, tag=TAGS[1]).translate(
+            asked
+        )
+        target.write_text("a\n")
+        until(lambda: client.log.getvalue().count("reload_failed") == 1)
+        assert "D102" in client.log.getvalue()
+        assert client.translate(asked).json["translatedText"] == found
+        target.write_text("b a b a\n" * 5)
+        until(lambda: client.log.getvalue().count("run_reloaded") == 1)
+        assert client.translate(asked).json["translatedText"] != found
+
+
+def test_a_server_refuses_a_wrong_memory(calque: Run, run: Path, tmp_path: Path) -> None:
+    source, target = tmp_path / "m.en", tmp_path / "m.de"
+    source.write_text("a\n")
+    target.write_text("a\nb\n")
+    for pair, code in (("en-de", "D102"), ("en-it", "K426"), ("x", "K423")):
+        found = calque("serve", run, "--pair", "en-de", "--memory", pair, source, target, "--port", 0)
+        assert found.status == 1
+        assert code in found.err
+
+
 @pytest.mark.parametrize("wrong", ["en-it=terms.tsv", "en-de", "en-de=", "terms.tsv"])
 def test_a_server_refuses_terms_of_no_pair(calque: Run, run: Path, wrong: str) -> None:
     found = calque("serve", run, "--pair", "en-de", "--terms", wrong, "--port", 0)

@@ -28,6 +28,14 @@ def _many(most: int, least: int = 1) -> click.IntRange:
     metavar="PAIR=FILE",
     help="A list of terms of a pair of languages, as for `calque translate --terms`.",
 )
+@click.option(
+    "--memory",
+    "memories",
+    type=(str, FILE, FILE),
+    multiple=True,
+    metavar="PAIR SOURCE TARGET",
+    help="A translation memory of a pair of languages, as for `calque translate --memory`.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0: all.")
 @click.option("--port", type=_many(65535, 0), default=5000, show_default=True, help="0: a free one.")
 @click.option("--page", is_flag=True, help="With a page to translate in, at the address itself.")
@@ -76,6 +84,7 @@ def serve(
     runs: tuple[Path, ...],
     named: tuple[str, ...],
     terms: tuple[str, ...],
+    memories: tuple[tuple[str, Path, Path], ...],
     overrides: tuple[str, ...],
     beam: int | None,
     precision: str | None,
@@ -105,4 +114,9 @@ def serve(
     set_threads(threads)
     settings = from_options(ServeSettings, {**options, "window": wait / 1000})
     opened = functools.partial(open_run, entries=entries, most=settings.batch)
-    serve_runs(runs, named, opened, settings, threads, ready=lambda address, end: click.echo(address), terms=terms)
+    serve_runs(
+        *(runs, named, opened, settings, threads),
+        ready=lambda address, end: click.echo(address),
+        terms=terms,
+        memories=memories,
+    )

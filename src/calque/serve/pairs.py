@@ -61,24 +61,45 @@ class OfPair(NamedTuple):
     """the symbol in front of its sources"""
     terms: Path | None = None
     """a list of terms"""
+    memory: tuple[Path, Path] | None = None
+    """the files of a translation memory"""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All of them."""
+        return *([] if self.terms is None else [self.terms]), *(self.memory or ())
 
 
 def of_pairs(
-    served: Collection[LanguagePair], named: Sequence[str], terms: Sequence[str]
+    served: Collection[LanguagePair],
+    named: Sequence[str],
+    terms: Sequence[str] = (),
+    memories: Sequence[tuple[str, Path, Path]] = (),
 ) -> dict[LanguagePair, OfPair]:
-    """What options say of the pairs that are served: `--pair PAIR=TAG` and `--terms PAIR=FILE`.
+    """What options say of the pairs that are served: `--pair PAIR=TAG`, `--terms PAIR=FILE`, `--memory PAIR SOURCE TARGET`.
 
-    Raises K423 for a pair that cannot be read, K426 for terms without a file, of a pair that is not served, or given twice.
+    Raises K423 for a pair that cannot be read, K426 for terms without a file, and for terms or a memory of a pair that is not
+    served, or given twice.
     """
     tags = {written_pair(one): one.partition("=")[2] for one in named}
-    files: dict[LanguagePair, Path] = {}
+    lists: dict[LanguagePair, Path] = {}
     for one in terms:
         written, _, file = one.partition("=")
-        pair = written_pair(written)
-        if not file or pair not in served or pair in files:
-            raise error("K426", None, found=one, known=", ".join(map(str, served)))
-        files[pair] = Path(file)
-    return {pair: OfPair(tags.get(pair, ""), files.get(pair)) for pair in served}
+        pair = _served(written, served, lists, one if file else None)
+        lists[pair] = Path(file)
+    held: dict[LanguagePair, tuple[Path, Path]] = {}
+    for written, *files in memories:
+        held[_served(written, served, held, written)] = (files[0], files[1])
+    return {pair: OfPair(tags.get(pair, ""), lists.get(pair), held.get(pair)) for pair in served}
+
+
+def _served(
+    written: str, served: Collection[LanguagePair], before: Collection[LanguagePair], found: str | None
+) -> LanguagePair:
+    pair = written_pair(written)
+    if found is None or pair not in served or pair in before:
+        raise error("K426", None, found=found or written, known=", ".join(map(str, served)))
+    return pair
 
 
 def _pair_of(folder: Path) -> LanguagePair:

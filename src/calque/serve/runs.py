@@ -10,7 +10,9 @@ from pathlib import Path
 import torch
 
 from calque.decode.attention import attention_path, check_attends
+from calque.decode.memory import read_memory
 from calque.decode.prepare import prepare_for_decoding
+from calque.decode.recall import Recall
 from calque.decode.sentences import with_tag, with_terms
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
@@ -161,13 +163,16 @@ class OpenRuns:
         loaded = (self._held(folder, run_stamp(folder)) if own.tag else None) or self._open(folder)
         if self._stamp(pair) != stamp:
             raise RunUnavailable("its files are changing")
-        loaded = replace(with_tag(loaded, own.tag, folder), terms=None)
-        return (loaded if own.terms is None else with_terms(loaded, own.terms)), stamp
+        loaded = replace(with_tag(loaded, own.tag, folder), terms=None, recall=None)
+        if own.terms is not None:
+            loaded = with_terms(loaded, own.terms)
+        if own.memory is not None:
+            loaded = replace(loaded, recall=Recall(loaded, read_memory(*own.memory)))
+        return loaded, stamp
 
     def _stamp(self, pair: LanguagePair) -> Stamp:
-        """The state of the files of a run and, behind them, of the list of terms of the pair."""
-        terms = self._of_pairs.get(pair, OfPair()).terms
-        return run_stamp(self.folders[pair]) + stamp_of([] if terms is None else [terms])
+        """The state of the files of a run and, behind them, of what the pair has besides."""
+        return run_stamp(self.folders[pair]) + stamp_of(self._of_pairs.get(pair, OfPair()).files)
 
     def _held(self, folder: Path, stamp: Stamp) -> ServedRun | None:
         """The run of these files that another pair has in memory, whose weights are shared then."""

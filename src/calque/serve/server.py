@@ -50,18 +50,19 @@ def serve(
     log: Log | None = None,
     ready: Callable[[str, Callable[[], None]], None] = lambda address, end: None,
     terms: Sequence[str] = (),
+    memories: Sequence[tuple[str, Path, Path]] = (),
 ) -> None:
     """Serves runs until SIGINT or SIGTERM; then finishes what was begun.
 
     `ready` is called with the address and a function that ends the server.
 
     Raises K420 to K426, D209 for a tag that is no symbol of its run, what the opening of a run raises, and what reading its terms
-    raises.
+    and its memory raises.
     """
     pairs = folders_by_pair(folders, named)
     log, metrics = log or Log(), Metrics()
     with listening(settings) as sock:
-        runs = OpenRuns(pairs, open_run, settings.in_memory, log, of_pairs(pairs, named, terms))
+        runs = OpenRuns(pairs, open_run, settings.in_memory, log, of_pairs(pairs, named, terms, memories))
         batcher = Batcher(runs, settings.queue, settings.batch, settings.window, threads, metrics.batch, log)
         metrics.watch(batcher)
         _, guarded = application(batcher, settings, metrics, log)
