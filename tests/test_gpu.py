@@ -1,6 +1,7 @@
 """What only an accelerator can show: both forms agree there, searches are made of graphs, bfloat16 trains."""
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,21 @@ import torch
 
 import calque
 from calque.data.batches import collate
+from calque.data.codecs import WordCodec
 from calque.data.corpus import Pairs
+from calque.data.vocabulary import Vocabulary
 from calque.decode.captured import Captured
+from calque.decode.memory import Memory
+from calque.decode.nearest import Way
 from calque.decode.prepare import prepare_for_decoding
+from calque.decode.recall import Recall
 from calque.decode.required import Edges, lacks
 from calque.decode.search import Hypotheses, Models, Sampling, SearchSettings, SourceBatch, search, search_with
-from calque.experiment import DataSettings, Experiment, ModelSettings, TrainSettings
+from calque.decode.translate import Translation, Translator, translate_lines
+from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.layers.contract import Context
 from calque.layers.norm import Norm
+from calque.model import Model
 from calque.train.captured import CapturedGradients, updater_of
 from calque.train.loop import FinishedTraining
 from calque.train.optimise import Updater
@@ -106,6 +114,29 @@ def test_translations_contain_what_they_must(name: str) -> None:
     torch.testing.assert_close(flat(found), flat(here), rtol=0, atol=1e-9)
     edges = Edges.of_words(100)
     assert not any(lacks(one, tokens[0], edges) for one, tokens in zip(required, found.tokens, strict=True))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_models_lean_on_a_memory(name: str) -> None:
+    torch.manual_seed(3)
+    codec = WordCodec(Vocabulary([f"w{k}" for k in range(40)]))
+    model = calque.build(TEXTS[name], codec.size, codec.size).double().eval()
+    draw = np.random.default_rng(1)
+    pairs = [tuple(" ".join(f"w{k}" for k in draw.integers(0, 40, 6)) for _ in range(2)) for _ in range(60)]
+    lines = [source for source, _ in pairs[:20]]
+
+    def translated(some: Model) -> list[list[Translation]]:
+        loaded = Translator(some, codec, codec, DecodeSettings(beam=3))
+        known = Recall(loaded, Memory(*zip(*pairs, strict=True)))
+        known.ways = (Way(0.1, 1.2, 0.8),)
+        return translate_lines(replace(loaded, recall=known), lines)
+
+    here = translated(model)
+    there = copy.deepcopy(model).cuda()
+    there.programs = Captured()
+    for one, other in zip(translated(there), here, strict=True):
+        assert one[0].ids == other[0].ids
+        assert one[0].logp == pytest.approx(other[0].logp, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", TEXTS)
