@@ -43,6 +43,9 @@ def codec() -> Codec:
         ("DER HUND SIEHT DAS HAUS", "Der Hund sieht das Haus"),
         ("THE GROßE HUND", "The große Hund"),
         ("ßA THE MAN", "ßa the man"),
+        ("THE MAN SEES THE DOG m² WITH IT", "The man sees the dog m² with it"),  # a few small letters
+        ("THE MAN\u00a0WALKS", "The man\u00a0walks"),
+        ("The Man Walks With The Dog...", "The man walks with the dog..."),
         ("\tTHE  MAN ", "\tThe  man "),
         ("The Man Walks With The Dog", "The man walks with the dog"),
         ("<2de> The Man Walks With The Dog", "<2de> The man walks with the dog"),
@@ -60,7 +63,18 @@ def test_a_line_is_read_in_the_letters_that_the_vocabulary_knows(codec: Codec, l
 @pytest.mark.parametrize(
     "line",
     [
-        *("", "  ", "US", "A", "1 2 3", "?!", "東京 US 会議", "The US has a dog", "WHAT does the man do"),
+        *(
+            "",
+            "  ",
+            "US",
+            "A",
+            "1 2 3",
+            "?!",
+            "東京 US 会議",
+            "The US has a dog",
+            "WHAT does the man do",
+            "US and USA in the NATO",
+        ),
         *("The Man Walks With The Dog .", "The Man Walks With The Dog."),  # a sentence
         *("The Man Walks", "The Man Walks dog", "The Man walks With The Dog"),  # too short; words in small letters
         "Berlin, Berlin, Anna, Anna, Berlin",  # names
@@ -126,7 +140,8 @@ def test_an_imported_codec_with_ids_around_each_line(codec: Codec) -> None:
 def test_in_capitals() -> None:
     for line in ("A", "ÄÖ ß", "Б", "A 1", "ª A"):
         assert in_capitals(line) == (line != "ª A")
-    for line in ("", "1", "a", "Aa", "ß", "Å 中", "ABCdEF"):
+    assert in_capitals("ABCDEFGHIJKLMN op")
+    for line in ("", "1", "a", "Aa", "ß", "Å 中", "ABCdEF", "ABCDEFGHIJK lmn", "ABCDEFGHIJKLMN 中 o"):
         assert not in_capitals(line)
 
 

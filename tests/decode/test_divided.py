@@ -33,6 +33,12 @@ def test_sentences_end_where_the_next_begins() -> None:
         ),
         *(("Gut.", " ", "Good.", " "), ("好。", "", "良い。", ""), ("好。", " ", "良い。", " "), ("好。", "", "", "")),
         *(("Good.", " ", "좋다", " "), ("Good.", " ", "ดี", " "), ("好。", "", "좋다", " "), ("?!", " ", "好", "")),
+        *(
+            ("Hello.", " ", "😀", " "),
+            ("Hello 👍.", " ", "Hallo 👍", " "),
+            ("Hello.", " ", "你好.", ""),
+            ("好｡", "", "Good.", " "),
+        ),
     ],
 )
 def test_white_space_between_sentences(sentence: str, space: str, translation: str, expected: str) -> None:

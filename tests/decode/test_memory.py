@@ -12,14 +12,15 @@ from decode_oracle import MODELS, NextWord, make, naive_beam, next_word
 from torch.nn import functional as F
 
 from calque.data.codecs import WordCodec
-from calque.data.vocabulary import BOS, EOS, Vocabulary
+from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
 from calque.decode import recall as recall_module
 from calque.decode.memory import Memory, read_memory
-from calque.decode.nearest import NEAREST, Way
-from calque.decode.prepare import prepare_for_decoding
-from calque.decode.recall import FEW, PAIRS, Recall, best_way, outputs
+from calque.decode.nearest import NEAREST, Remembered, Way
+from calque.decode.prepare import prepare_for_decoding, rows_are_apart
+from calque.decode.recall import FEW, Recall, best_way, outputs, together
 from calque.decode.select import Selection
-from calque.decode.translate import Translator, translate_lines
+from calque.decode.sentences import sentences_of
+from calque.decode.translate import Translator, translate_batch, translate_lines
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import CalqueError
 from calque.model import Model
@@ -42,14 +43,14 @@ def translator(model: Model, **decode: object) -> Translator:
 def leaning(loaded: Translator, *ways: Way, pairs: Sequence[tuple[str, str]] = PAIRED) -> Translator:
     """With a memory and given ways."""
     known = Recall(replace(loaded, recall=None), Memory(*zip(*pairs, strict=True)))
-    known.ways = ways or (WAY,) * len(loaded.members)
+    known.ways, known.least = ways or (WAY,) * len(loaded.members), 0.0
     return replace(loaded, recall=known)
 
 
 def cosine(one: str, other: str, every: Sequence[str]) -> float:
     def weight(word: str) -> float:
         count = sum(word in text.lower().split() for text in every)
-        return math.log(len(every) / count) if count else 0.0
+        return math.log((len(every) + 1) / max(1, count))
 
     a, b = (set(text.lower().split()) for text in (one, other))
     norms = [math.sqrt(sum(weight(word) ** 2 for word in words)) for words in (a, b)]
@@ -69,10 +70,17 @@ def test_what_is_like_a_line_has_its_rare_words() -> None:
         assert [round(scores[k], 9) for k in found] == [round(scores[k], 9) for k in expected]
         assert sorted(found) == sorted(expected)
         assert memory.like(line, 7) == found[:7]
-    assert Memory(["a b", "a c"], ["x", "y"]).like("a", 2) == ()  # a word of all sources tells nothing
+        for k in found[:5]:
+            assert memory.likeness(line, k) == pytest.approx(scores[k])
+            assert memory.like(line, 7, memory.likeness(line, found[0])) == found[:7]
+            assert memory.like(line, 7, memory.likeness(line, found[0]) + 1e-9) == ()
+    assert Memory(["a b"], ["x"]).like("A", 2) == (0,)
+    assert Memory(["a b"], ["x"]).likeness("b a", 0) == pytest.approx(1)
 
 
-def test_every_pair_is_kept_once_and_blank_ones_are_left_out() -> None:
+def test_every_pair_is_kept_once_and_blank_and_overlong_ones_are_left_out() -> None:
+    long = "a" * 1001
+    assert Memory(["a", long, "b"], [long, "x", "y" * 1000]).pairs == [("b", "y" * 1000)]
     memory = Memory(["a", "a", "a", "b", " ", "c"], ["x", "x", "y", "", "z", "\t"])
     assert memory.pairs == [("a", "x"), ("a", "y")]
 
@@ -82,6 +90,7 @@ def test_pairs_with_the_same_source_or_target_are_no_others() -> None:
     assert memory.like_another(0, 9) == (3,)
     assert memory.like_another(3, 9) == (0, 1, 2)
     assert memory.like_another(3, 1) == (0,)
+    assert Memory(["a b", "A, b!", "a  b c"], ["x", "y", "X."]).like_another(0, 9) == ()
 
 
 def test_scripts_without_spaces_are_compared_by_characters() -> None:
@@ -92,7 +101,7 @@ def test_scripts_without_spaces_are_compared_by_characters() -> None:
 @torch.inference_mode()
 def naive(loaded: Translator, line: str) -> NextWord:
     """What a model, or an ensemble of probabilities, with a memory says of the next word, by the formula."""
-    pairs = [loaded.recall.memory.pairs[k] for k in loaded.recall.memory.like(line, PAIRS)]
+    pairs = [loaded.recall.memory.pairs[k] for k in loaded.recall.like(line)]
     models = [member.model for member in loaded.members]
     ids = SOURCE.encode([line])[0]
     alone = next_word(models, [[*ids, EOS]] * len(models), loaded.combine)
@@ -206,6 +215,68 @@ def test_every_way_to_search_has_the_memory() -> None:
     assert "I" in translate_lines(loaded, [(line, "", ["I"])])[0][0].text.split()
 
 
+def test_lines_that_are_like_no_pair_are_translated_without_a_memory() -> None:
+    """As alike as pairs of the memory are, or more: then a line leans on them."""
+    chance = random.Random(2)
+    sources = [" ".join(chance.choices("abcdefgh", k=8)) for _ in range(60)]
+    pairs = [(source, chance.choice("ABCDEFGHI")) for source in sources]
+    known = Recall(translator(make("transformer")), Memory(*zip(*pairs, strict=True)))
+    alike = [known.memory.likeness(sources[k], known.memory.like_another(k, 1)[0]) for k in range(60)]
+    assert sum(one < known.least for one in alike) in (2, 3, 4)
+    assert known.like(sources[0])
+    assert known.like("a x y z u v w") == ()
+    loaded = replace(translator(make("transformer")), recall=known)
+    plain = translate_lines(replace(loaded, recall=None), ["a i x", "i x"])
+    assert [[one.ids for one in each] for each in translate_lines(loaded, ["a i x", "i x"])] == [
+        [one.ids for one in each] for each in plain
+    ]
+
+
+@pytest.mark.parametrize("name", ["transformer", "average"])
+def test_equally_near_words_are_taken_in_their_order(name: str) -> None:
+    """One source has many translations, so that more than `NEAREST` words are at the same distance, in every batch."""
+    targets = [" ".join([a, b]) for a in "ABCDEFGHI" for b in "ABC"]
+    pairs = [("a b c", target) for target in targets] + PAIRED
+    model = prepare_for_decoding(make(name).float(), "float32")
+    lines = ["a b c", "c b a", "a b c d e f g h", "b", "e f g h i a b"]
+    loaded = leaning(translator(model), Way(0.2, 2.0, 1.0), pairs=pairs)
+    together = translate_lines(loaded, lines, 3, invariant=True)
+    alone = [
+        translate_lines(leaning(translator(model), Way(0.2, 2.0, 1.0), pairs=pairs), [line], 3, invariant=True)[0]
+        for line in lines
+    ]
+    assert together == alone
+
+
+def test_rows_of_a_batch_do_not_matter_to_the_bit() -> None:
+    """As a server translates: any number of rows where the products of the model do not depend on them."""
+    model = prepare_for_decoding(make("transformer").float(), "float32")
+    if not rows_are_apart(model):
+        pytest.skip("the products of this machine depend on the rows of a batch")
+    loaded = leaning(translator(model))
+    sentences = sentences_of(loaded, ["a b c", "d e f", "g h a", "b c e", "h e a"])
+    together = translate_batch(loaded, sentences, 3, 8)
+    for rows in (1, 2, 5):
+        assert translate_batch(loaded, sentences[:1], 3, rows)[0] == together[0]
+
+
+def test_words_that_the_vocabulary_lacks_are_not_leaned_on() -> None:
+    pairs = [(source, f"{target} never-seen {target}") for source, target in PAIRED]
+    loaded = leaning(translator(make("transformer"), max_length_offset=9), Way(1e-7, 2.0, 1.0), pairs=pairs)
+    for _, known in loaded.recall._of_pairs(loaded, range(len(pairs)), False).items():
+        assert UNK not in known.words.tolist()
+        assert len(known.words) == len(known.keys[0])
+    found = translate_lines(loaded, [source for source, _ in PAIRED])
+    assert not any(UNK in each[0].ids for each in found)
+
+
+def test_a_sentence_is_compared_with_so_many_words_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [Remembered((torch.full((n, 2), float(n)),), torch.full((n,), n)) for n in (3, 4, 5)]
+    assert together(known, 7).words.tolist() == [3] * 3 + [4] * 4
+    assert together(known, 1).words.tolist() == [3] * 3
+    assert together(known).keys[0].shape == (12, 2)
+
+
 def test_what_is_known_of_pairs_is_dropped_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = leaning(translator(make("transformer")))
     expected = translate_lines(loaded, LINES)
@@ -252,7 +323,7 @@ def test_files_of_a_memory(tmp_path: Path) -> None:
     source.write_text("a b\n\nc\n")
     target.write_text("X\nY\nZ\n")
     assert read_memory(source, target).pairs == [("a b", "X"), ("c", "Z")]
-    for text, code in (("X\n", "D102"), ("\n\n \n", "D106")):
+    for text, code in (("X\n", "D102"), ("\n\n \n", "D612"), ("", "D102")):
         target.write_text(text)
         with pytest.raises(CalqueError, match=code):
             read_memory(source, target)

@@ -73,5 +73,7 @@ def test_a_term_is_found_in_capitals_and_written_in_capitals(run: Path, tmp_path
 def test_scores_and_alignments_read_lines_as_translations_do(run: Path) -> None:
     loaded = package.load(run)
     assert loaded.score([("A B C", "c b a")]) == loaded.score([("a b c", "c b a")])
+    assert loaded.score([("A B C", "C B A")]) == loaded.score([("a b c", "c b a")])
+    assert loaded.score([("a b c", "C B A")]) != loaded.score([("a b c", "c b a")])
     [one], [other] = loaded.candidates(["A B C"]), loaded.candidates(["a b c"])
     assert [x._replace(text="") for x in one] == [x._replace(text="") for x in other]

@@ -302,7 +302,7 @@ def test_a_server_refuses_a_wrong_memory(calque: Run, run: Path, tmp_path: Path)
     source, target = tmp_path / "m.en", tmp_path / "m.de"
     source.write_text("a\n")
     target.write_text("a\nb\n")
-    for pair, code in (("en-de", "D102"), ("en-it", "K426"), ("x", "K423")):
+    for pair, code in (("en-de", "D102"), ("en-it", "K426"), ("x", "K423"), ("en-de=<2x>", "K423")):
         found = calque("serve", run, "--pair", "en-de", "--memory", pair, source, target, "--port", 0)
         assert found.status == 1
         assert code in found.err

@@ -149,12 +149,15 @@ def test_a_memory_changes_translations_in_every_way(
 
 def test_a_bad_memory_is_one_error(calque: Run, runs: dict[str, Path], memory: tuple[Path, Path]) -> None:
     source, target = memory
-    for text, code in ((b"A\n", "D102"), (b"\n" * 14, "D106"), (b"\xff\n" * 14, "D103"), (None, "D101")):
+    for text, code in ((b"A\n", "D102"), (b"\n" * 14, "D612"), (b"\xff\n" * 14, "D103"), (None, "D101")):
         target.write_bytes(text) if text is not None else target.unlink()
         done = calque("translate", runs["one"], "--memory", source, target, stdin=STDIN)
         assert (done.status, done.out) == (1, "")
         assert done.err.count(f"error[{code}]") == 1, done.err
     assert calque("translate", runs["one"], "--memory", source, stdin=STDIN).status == 2
+    for wrong in ("mm", ("a",), 5, (source, 5), {"a": 1, "b": 2}):
+        with pytest.raises(TypeError, match="expected two files"):
+            package.load(runs["one"], memory=wrong)
 
 
 @pytest.fixture

@@ -59,6 +59,10 @@ class Codec(ABC):
     def words(self, line: str) -> list[int]:
         """For each id that `encode` gives for this line, the number of its word in `split(line)`, from 0."""
 
+    def lowers(self, line: str) -> bool:
+        """Whether this is a line in capitals that is read in small letters."""
+        return False
+
     def in_letters_of(self, line: str, text: str) -> str:
         """A translation of the line in the letter case that the line asks for."""
         return text

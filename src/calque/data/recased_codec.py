@@ -13,7 +13,10 @@ LONG = 4
 """Letters from which on every word of a title begins with a capital; shorter ones, such as "of", need not."""
 CAPITALS = 3
 """Capitalised words behind the first one that a title has, at least."""
-_WHITE = re.compile(r"([ \t]+)")
+MOST = 0.85
+"""The share of capitals among the letters of a line in capitals that has some small ones, and `MANY` letters at least."""
+MANY = 12
+_WHITE = re.compile(r"(\s+)")
 _ENDS = re.compile(r"[.!?][\"'”»)\]]*$")
 
 
@@ -23,9 +26,9 @@ class RecasedCodec(RewritingCodec):
     Small vocabularies hardly have words in capitals, so that these are cut into letters, which a model has not learned to
     translate. Such lines are:
 
-    - those all in capitals, if that needs fewer pieces than the line as it is;
-    - titles: without a full stop at the end; all words of `LONG` letters begin with a capital, two thirds of all words, and at
-      least `CAPITALS` behind the first; and the vocabulary prefers more than half of these in small letters, so that German
+    - those in capitals (`in_capitals`), if that needs fewer pieces than the line as it is;
+    - titles: without a single full stop at the end; all words of `LONG` letters begin with a capital, two thirds of all words, and
+      at least `CAPITALS` behind the first; and the vocabulary prefers more than half of these in small letters, so that German
       nouns and lists of names are none.
 
     A word keeps its first capital, or all of them, where this needs fewer pieces, as names often do; between forms of as many
@@ -47,9 +50,12 @@ class RecasedCodec(RewritingCodec):
         small = self._in_small(line)
         return small if self._cost(*small.split()) < self._cost(*line.split()) else line
 
+    def lowers(self, line: str) -> bool:
+        return in_capitals(self._without_symbols(line)) and self.line(line) != line
+
     def in_letters_of(self, line: str, text: str) -> str:
         """A translation of the line: in capitals where the line is, and was read in small letters."""
-        if not in_capitals(self._without_symbols(line)) or self.line(line) == line:
+        if not self.lowers(line):
             return text
         return "".join(part if k % 2 else part.upper() for k, part in enumerate(self._kept.split(text)))
 
@@ -57,7 +63,7 @@ class RecasedCodec(RewritingCodec):
         return " ".join(word for word in line.split() if word not in self.symbols) if self.symbols else line
 
     def _is_title(self, line: str) -> bool:
-        if line.rstrip().endswith("."):
+        if line.rstrip().endswith(".") and not line.rstrip().endswith(".."):
             return False
         words = [word for word in self._without_symbols(line).split() if word.lower() != word.upper()]
         if not words or not all(_letters(word)[0].isupper() or len(_letters(word)) < LONG for word in words):
@@ -114,9 +120,16 @@ class RecasedCodec(RewritingCodec):
 
 
 def in_capitals(line: str) -> bool:
-    """Whether all letters of a line are capitals. Scripts without capitals are none, beside which a few may stand; German ß is."""
+    """Whether the letters of a line are capitals, of many all but a few, such as units. German ß, which has none, counts as one. A
+    line of a script without capitals is not, though some may stand in it.
+    """
     line = line.replace("ß", "")
-    return line.isupper() and all(c.isupper() or c.lower() != c.upper() for c in line if c.isalpha())
+    if not line.isupper() and sum(map(str.isupper, line)) < MANY * MOST:
+        return False
+    letters = [c for c in line if c.isalpha()]
+    capitals = sum(map(str.isupper, letters))
+    uncased = any(c.lower() == c.upper() and not c.islower() for c in letters)
+    return not uncased and (capitals == len(letters) > 0 or capitals >= MOST * max(MANY, len(letters)))
 
 
 def _letters(word: str) -> str:

@@ -33,6 +33,9 @@ class RewritingCodec(Codec):
     def words(self, line: str) -> list[int]:
         return self.codec.words(self.line(line))
 
+    def lowers(self, line: str) -> bool:
+        return self.codec.lowers(line)
+
     def in_letters_of(self, line: str, text: str) -> str:
         return self.codec.in_letters_of(line, text)
 

@@ -123,6 +123,7 @@ def align_lines(loaded: Translator, sources: Sequence[str], targets: Sequence[st
     """
     check_attends(loaded)
     whole = replace(loaded, decode=replace(loaded.decode, max_source_tokens=0))
+    targets = loaded.given(sources, targets)
     weights = attend(whole, sources, loaded.target.encode(targets))
     return [_links(loaded, source, target, w) for source, target, w in zip(sources, targets, weights, strict=True)]
 

@@ -9,8 +9,18 @@ from typing import NamedTuple
 
 from calque.ground.diagnostics import Diagnostic, Place
 
-_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？])[。！？]+[”’」』）]*(\s*)")
-_CLOSING = "\"'”’»)]」』） \t"
+_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？｡])[。！？｡]+[”’」』）]*(\s*)")
+_WIDE = (
+    "CJK",
+    "HIRAGANA",
+    "KATAKANA",
+    "BOPOMOFO",
+    "IDEOGRAPHIC",
+    "FULLWIDTH",
+    "HALFWIDTH IDEOGRAPHIC",
+    "HALFWIDTH KATAKANA",
+)
+"""How the Unicode names of Chinese and Japanese characters begin."""
 _OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
 
 
@@ -41,9 +51,13 @@ def between(sentence: str, space: str, translation: str) -> str:
 
 
 def _is_wide(text: str) -> bool:
-    """Whether a sentence ends with a character of Chinese or Japanese, quotation marks and brackets left out."""
-    last = text.rstrip(_CLOSING)[-1:]
-    return bool(last) and unicodedata.east_asian_width(last) in "WF" and "HANGUL" not in unicodedata.name(last, "")
+    """Whether the last letter, digit or Chinese or Japanese punctuation mark of a sentence is Chinese or Japanese."""
+    for character in reversed(text):
+        if unicodedata.name(character, "").startswith(_WIDE):
+            return True
+        if character.isalnum():
+            return False
+    return False
 
 
 class _Held(NamedTuple):

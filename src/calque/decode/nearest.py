@@ -102,7 +102,7 @@ class WithMemory(Models):
         return States((*before.parts, self._neighbours()))
 
     def _neighbours(self) -> Neighbours:
-        longest = max(1, max(len(one.words) for one in self.remembered))
+        longest = max(NEAREST, max(len(one.words) for one in self.remembered))
         device, count = self.like.device, len(self.remembered)
         real = torch.zeros(count, longest, dtype=torch.bool, device=device)
         words = torch.zeros(count, longest, dtype=torch.long, device=device)
@@ -133,8 +133,12 @@ class WithMemory(Models):
         left = torch.log1p(-shares.sum(1, keepdim=True).clamp(max=_NEARLY_ONE))
         # Several neighbours may have the same word: each of them gets the share of all.
         same = words[:, :, None] == words[:, None]
-        of_word = torch.einsum("rij,rj->ri", same.to(shares.dtype), shares)
-        leaning = torch.logaddexp(logp.gather(1, words) + left, of_word.log())
+        of_word = (same * shares[:, None]).sum(
+            2
+        )  # no product of matrices, whose rounding could depend on the other rows
+        own = logp.gather(1, words) + left
+        # No logaddexp, which rounds in vectors otherwise than in what is left of them.
+        leaning = torch.where(of_word > 0, (own.exp() + of_word).log(), own)
         return logp.add_(left).scatter_(1, words, leaning)
 
     def _words(self, hidden: Hidden, near: Neighbours, beams: int) -> tuple[Int[Tensor, "R n"], Float[Tensor, "R n"]]:
@@ -142,10 +146,9 @@ class WithMemory(Models):
         words, shares = [], []
         for z, keys, way in zip(hidden, near.keys, self.ways, strict=True):
             query = F.normalize(z.to(self.like.dtype), dim=1).view(len(keys), beams, -1)
-            distances = 1 - self._cosines(query, keys, near.real)
-            distances = distances.masked_fill_(~near.real[:, None], FAR)
-            nearest, places = distances.topk(min(NEAREST, distances.shape[2]), largest=False)
-            own, share = shares_of(nearest, way)
+            distances = (1 - self._cosines(query, keys, near.real)).masked_fill_(~near.real[:, None], FAR)
+            places = nearest(distances.nan_to_num_(FAR))
+            own, share = shares_of(distances.gather(2, places), way)
             shares.append((own * share[..., None] / len(hidden)).flatten(0, 1))
             words.append(near.words[:, None].expand(-1, beams, -1).gather(2, places).flatten(0, 1))
         return torch.cat(words, 1), torch.cat(shares, 1)
@@ -160,7 +163,15 @@ class WithMemory(Models):
         return cosines
 
 
+def nearest(distances: Float[Tensor, "S b n"]) -> Int[Tensor, "S b k"]:
+    """The places of the `NEAREST` least of at least as many distances, in their order; of equal ones the first."""
+    last = distances.topk(NEAREST, largest=False).values[..., -1:]
+    below, equal = distances < last, distances == last
+    chosen = below | (equal & (equal.cumsum(2) <= NEAREST - below.sum(2, keepdim=True)))
+    return chosen.nonzero()[:, 2].view(*distances.shape[:2], NEAREST)
+
+
 def shares_of(distances: Float[Tensor, "... n"], way: Way) -> tuple[Float[Tensor, "... n"], Float[Tensor, "..."]]:
-    """The probabilities of neighbours at rising distances, and r."""
-    share = (way.share * (1 - distances[..., 0] / way.reach)).clamp(min=0)
+    """The probabilities of neighbours by their distances, and r."""
+    share = (way.share * (1 - distances.min(-1).values / way.reach)).clamp(min=0)
     return (-distances / way.temperature).softmax(-1), share

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from calque.data.batches import decode_plan
-from calque.data.vocabulary import BOS, EOS, PAD
+from calque.data.vocabulary import BOS, EOS, PAD, UNK
 from calque.decode.encode import encode
 from calque.decode.memory import Memory
-from calque.decode.nearest import FAR, NEAREST, Remembered, Way, WithMemory, shares_of
+from calque.decode.nearest import FAR, NEAREST, Remembered, Way, WithMemory, nearest, shares_of
 from calque.decode.scorer import Candidates, SourceBatch
 from calque.decode.sentences import Sentence, Translator, as_batch, lengths_of, sentences_of
 from calque.layers.state import size
@@ -24,6 +24,10 @@ PAIRS = 32
 """Pairs that a line is compared with, at most."""
 TRIED = 100
 """Pairs of the memory by which the ways are found."""
+LEAST = 0.05
+"""Of the pairs of a memory, this share is less like any other one than a line must be like one of them."""
+WORDS = 1024
+"""Words of pairs that a sentence is compared with, at most."""
 KEPT = 1 << 29
 """Bytes of what is known of pairs that are held for the next lines."""
 FEW = Way(0.05, 0.4, 0.5)
@@ -41,11 +45,11 @@ class Recall:
         self.memory = memory
         self._known: OrderedDict[tuple[int, bool], Remembered] = OrderedDict()
         self._bytes = 0
-        self.ways, self._widths = self._tried(loaded)
+        self.ways, self._widths, self.least = self._tried(loaded)
 
     def like(self, line: str) -> tuple[int, ...]:
-        """The numbers of the pairs that are like a line."""
-        return self.memory.like(line, PAIRS)
+        """The numbers of the pairs that are like a line; none for one that is unlike what the memory has."""
+        return self.memory.like(line, PAIRS, self.least)
 
     def scorer(
         self,
@@ -58,7 +62,8 @@ class Recall:
         """The logits of sentences in one batch. `whole`: to the bit as each sentence has them alone."""
         known = self._of_pairs(loaded, itertools.chain.from_iterable(s.like for s in sentences), whole)
         none = Remembered(tuple(torch.zeros(0, width) for width in self._widths), torch.zeros(0, dtype=torch.long))
-        remembered = [together([known[number] for number in s.like]) if s.like else none for s in sentences]
+        pairs = ([known[number] for number in s.like] for s in sentences)
+        remembered = [together(some, WORDS) if some else none for some in pairs]
         return WithMemory(sourced, loaded.combine, candidates, whole, remembered, self.ways)
 
     def words(self, loaded: Translator, sentence: Sentence) -> list[int]:
@@ -71,7 +76,8 @@ class Recall:
         wanted = list(dict.fromkeys(numbers))
         missing = [number for number in wanted if (number, alone) not in self._known]
         for number, one in zip(missing, outputs(loaded, [self.memory.pairs[n] for n in missing], alone), strict=True):
-            known = Remembered(tuple(F.normalize(z, dim=1) for z in one.keys), one.words)
+            written = one.words != UNK  # a word that the vocabulary lacks tells nothing
+            known = Remembered(tuple(F.normalize(z[written], dim=1) for z in one.keys), one.words[written])
             self._known[number, alone] = known
             self._bytes += size(*known.keys)
         for number in wanted:
@@ -81,21 +87,30 @@ class Recall:
             self._bytes -= size(*self._known.popitem(last=False)[1].keys)
         return found
 
-    def _tried(self, loaded: Translator) -> tuple[tuple[Way, ...], list[int]]:
+    def _tried(self, loaded: Translator) -> tuple[tuple[Way, ...], list[int], float]:
         """For each model the way by which pairs of the memory are most probable, each by those of the others that are like it, and
-        the width of its outputs.
+        the width of its outputs; and how alike such pairs are at least, but for the share `LEAST`.
         """
-        tried = range(0, len(self.memory), max(1, len(self.memory) // TRIED))[:TRIED]
+        tried = np.linspace(0, len(self.memory) - 1, min(TRIED, len(self.memory))).astype(int).tolist()
         own = outputs(loaded, [self.memory.pairs[number] for number in tried], alone=False)
         like = [self.memory.like_another(number, PAIRS) for number in tried]
         known = self._of_pairs(loaded, itertools.chain.from_iterable(like), alone=False)
         pairs = [(one, together([known[n] for n in others])) for one, others in zip(own, like, strict=True) if others]
         ways = [best_way(*_compared(member, number, pairs)) for number, member in enumerate(loaded.members) if pairs]
-        return tuple(ways) or (FEW,) * len(loaded.members), [z.shape[1] for z in own[0].keys]
+        alike = [
+            self.memory.likeness(self.memory.pairs[n][0], others[0])
+            for n, others in zip(tried, like, strict=True)
+            if others
+        ]
+        least = float(np.quantile(alike, LEAST)) if alike else 0.0
+        return tuple(ways) or (FEW,) * len(loaded.members), [z.shape[1] for z in own[0].keys], least
 
 
-def together(pairs: Sequence[Remembered]) -> Remembered:
-    """What is known of several pairs."""
+def together(pairs: Sequence[Remembered], most: int | None = None) -> Remembered:
+    """What is known of several pairs: of the first one, and of those behind it while they have at most so many words together."""
+    if most is not None:
+        words = itertools.accumulate(len(one.words) for one in pairs)
+        pairs = [one for k, (one, count) in enumerate(zip(pairs, words, strict=True)) if not k or count <= most]
     keys = zip(*(one.keys for one in pairs), strict=True)
     return Remembered(tuple(map(torch.cat, keys)), torch.cat([one.words for one in pairs]))
 
@@ -144,9 +159,9 @@ def _compared(
             logits = member.model.logits(z.to(member.model.target_embedding.weight.dtype))
             logps.append(logits.to(z.dtype).log_softmax(1).gather(1, words[:, None])[:, 0])
             between = 1 - F.normalize(z, dim=1) @ others.keys[number].T
-            between = F.pad(between, (0, max(0, NEAREST - between.shape[1])), value=FAR)
-            nearest, places = between.topk(NEAREST, largest=False)
-            distances.append(nearest)
+            between = F.pad(between, (0, max(0, NEAREST - between.shape[1])), value=FAR).nan_to_num(FAR)
+            places = nearest(between[None])[0]
+            distances.append(between.gather(1, places))
             known = F.pad(others.words.to(z.device), (0, max(0, NEAREST - len(others.words))), value=PAD)
             right.append(known[places] == words[:, None])
     return torch.cat(logps), torch.cat(distances), torch.cat(right)
@@ -155,7 +170,7 @@ def _compared(
 def best_way(logp: Float[Tensor, " N"], distances: Float[Tensor, "N n"], right: Bool[Tensor, "N n"]) -> Way:
     """The way by which words are most probable, whose log-probabilities by the model alone are `logp`.
 
-    `distances` are those of their neighbours, rising, and `right` says which of these are the same word.
+    `distances` are those of their neighbours, and `right` says which of these are the same word.
     """
 
     def loss(way: Way) -> float:

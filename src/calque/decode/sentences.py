@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from calque.data.codecs import Codec
-from calque.data.recased_codec import RecasedCodec
+from calque.data.recased_codec import RecasedCodec, in_capitals
 from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
@@ -100,6 +100,12 @@ class Translator:
         source, target = codecs
         read = RecasedCodec(source) if decode.recase else source
         return with_tag(cls(model, read, target, decode, source_end), decode.tag, run)
+
+    def given(self, lines: Sequence[str], translations: Sequence[str]) -> list[str]:
+        """Given translations of lines as they are read: in small letters where the line is in capitals, and read in small ones."""
+        small = RecasedCodec(self.target)
+        each = zip(lines, translations, strict=True)
+        return [small.line(text) if self.source.lowers(line) and in_capitals(text) else text for line, text in each]
 
     @property
     def members(self) -> tuple["Translator", ...]:

@@ -51,6 +51,8 @@ __all__ = [
     "translate_stream",
 ]
 
+FEWER = 64
+"""With a translation memory: sentences in a batch, at most."""
 UNDILUTED = "gnmt", 0.6
 """How finished hypotheses with required phrases are compared where the settings say `length`: a mean over words is best for those
 with many probable words around the improbable ones, such as phrases behind a sentence that is complete.
@@ -166,8 +168,10 @@ def _batches(loaded: Translator, sentences: Sequence[Sentence], n_best: int, inv
     lengths = np.array([lengths_of(loaded, s) for s in sentences], np.int64).reshape(-1, len(loaded.members) + 1)
     if invariant:
         return _slabs(lengths)
-    tokens = lengths[:, :-1].max(1, initial=0) + lengths[:, -1]
-    return decode_plan(tokens * _hypotheses(loaded.decode, n_best, sentences[0]), loaded.decode.batch_tokens)
+    tokens = (lengths[:, :-1].max(1, initial=0) + lengths[:, -1]) * _hypotheses(loaded.decode, n_best, sentences[0])
+    if loaded.recall is not None:  # with pairs for each sentence, which take room, too
+        tokens = np.maximum(tokens, loaded.decode.batch_tokens // FEWER)
+    return decode_plan(tokens, loaded.decode.batch_tokens)
 
 
 def _hypotheses(decode: DecodeSettings, n_best: int, sentence: Sentence) -> int:

@@ -97,6 +97,8 @@ def _served(
     written: str, served: Collection[LanguagePair], before: Collection[LanguagePair], found: str | None
 ) -> LanguagePair:
     pair = written_pair(written)
+    if "=" in written:
+        raise error("K423", None, found=written)
     if found is None or pair not in served or pair in before:
         raise error("K426", None, found=found or written, known=", ".join(map(str, served)))
     return pair

@@ -160,7 +160,7 @@ class OpenRuns:
         """A run as its files say, and the state of these files. Raises RunUnavailable where they change meanwhile."""
         folder, own = self.folders[pair], self._of_pairs.get(pair, OfPair())
         stamp = self._stamp(pair)
-        loaded = (self._held(folder, run_stamp(folder)) if own.tag else None) or self._open(folder)
+        loaded = (self._held(folder, run_stamp(folder)) if own.tag or own.files else None) or self._open(folder)
         if self._stamp(pair) != stamp:
             raise RunUnavailable("its files are changing")
         loaded = replace(with_tag(loaded, own.tag, folder), terms=None, recall=None)

@@ -36,6 +36,7 @@ from calque.run.folder import EXPERIMENT
 from calque.run.model_file import load_model
 from calque.workflow.given import (
     for_each,
+    given_memory,
     given_pairs,
     given_phrases,
     given_prefix,
@@ -195,7 +196,7 @@ class Run:
         return translate_lines(self.loaded, asked, n_best, warn=warn_caller)
 
     def _forced(self, sources: Sequence[str], targets: Sequence[str]) -> Scores:
-        here, written = self.loaded, self.loaded.target.encode(targets)
+        here, written = self.loaded, self.loaded.target.encode(self.loaded.given(sources, targets))
         if here.others:
             return force(here, sources, written)
         held = Pairs.of(here.source.encode(sources), written)
@@ -233,25 +234,32 @@ def load(
     a translation memory, sources and their translations, on which the models lean, see `calque.decode.nearest`.
 
     Raises `CalqueError` for no such folder (X118; X115 for the name of an architecture), a damaged one, a wrong setting (X1),
-    target vocabularies that differ (X415), an empty table (D106) or a wrong line of one (D6), terms for samples (X807), a selection
-    that offers no word (X806), or unknown words that are to be replaced where nothing aligns them (X8).
+    target vocabularies that differ (X415), an empty or unreadable file (D1) or a wrong line of one (D6), terms for samples (X807),
+    a selection that offers no word (X806), or unknown words that are to be replaced where nothing aligns them (X8).
     """
     if combine not in COMBINE:
         raise ValueError(f"expected one of {', '.join(COMBINE)}, found {combine!r}")
+    files = given_memory(memory)
     if dictionary is not None:
         decode["replace_unknown"] = True
-    folders = [Path(f) for f in ([folder] if isinstance(folder, str | Path) else folder)]
-    if not folders:
-        raise ValueError("expected a run folder, found none")
-    for path in folders:
-        if not path.exists():
-            raise missing_run(path)
+    folders = _folders(folder)
     entries = _decode_entries(overrides, decode)
     first, *others = [_load(path, entries) for path in folders]
     for path, other in zip(folders[1:], others, strict=True):
         _check_vocabularies(folders[0], first.loaded.target, path, other.loaded.target)
     ensemble = replace(first.loaded, others=tuple(other.loaded for other in others), combine=combine)
-    return Run(_with_tables(ensemble, Tables(select, dictionary, terms, memory)), first.experiment)
+    return Run(_with_tables(ensemble, Tables(select, dictionary, terms, files)), first.experiment)
+
+
+def _folders(given: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Run folders. Raises ValueError where there are none, X118 where one is missing, X115 for the name of an architecture."""
+    folders = [Path(one) for one in ([given] if isinstance(given, str | Path) else given)]
+    if not folders:
+        raise ValueError("expected a run folder, found none")
+    for path in folders:
+        if not path.exists():
+            raise missing_run(path)
+    return folders
 
 
 def _decode_entries(overrides: Sequence[str | KeyEntry], decode: Mapping[str, object]) -> list[KeyEntry]:
@@ -270,7 +278,7 @@ class Tables(NamedTuple):
     select: str | Path | None = None
     dictionary: str | Path | None = None
     terms: str | Path | None = None
-    memory: tuple[str | Path, str | Path] | None = None
+    memory: tuple[Path, Path] | None = None
 
 
 def _with_tables(loaded: Translator, tables: Tables) -> Translator:
@@ -289,8 +297,7 @@ def _with_tables(loaded: Translator, tables: Tables) -> Translator:
     if tables.terms is not None:
         loaded = with_terms(loaded, Path(tables.terms))
     if tables.memory is not None:
-        source, target = map(Path, tables.memory)
-        loaded = replace(loaded, recall=Recall(loaded, read_memory(source, target)))
+        loaded = replace(loaded, recall=Recall(loaded, read_memory(*tables.memory)))
     return loaded
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -87,3 +88,13 @@ def warn_caller(warning: Diagnostic) -> None:
     if isinstance(warning.where, Place) and warning.where.file == "stdin":
         warning = replace(warning, where=Place("lines", warning.where.line))
     warnings.warn(render(warning), stacklevel=4)
+
+
+def given_memory(memory: object) -> tuple[Path, Path] | None:
+    """The files of a translation memory. Raises TypeError for anything but two paths."""
+    if memory is None:
+        return None
+    files = list(memory) if isinstance(memory, list | tuple) else []
+    if len(files) != 2 or not all(isinstance(file, str | Path) for file in files):
+        raise TypeError(f"expected two files as a translation memory, sources and their translations, found {memory!r}")
+    return Path(files[0]), Path(files[1])
