@@ -79,8 +79,8 @@ def test_what_is_like_a_line_has_its_rare_words() -> None:
 
 
 def test_every_pair_is_kept_once_and_blank_and_overlong_ones_are_left_out() -> None:
-    long = "a" * 1001
-    assert Memory(["a", long, "b"], [long, "x", "y" * 1000]).pairs == [("b", "y" * 1000)]
+    long = "a" * 2001
+    assert Memory(["a", long, "b"], [long, "x", "y" * 2000]).pairs == [("b", "y" * 2000)]
     memory = Memory(["a", "a", "a", "b", " ", "c"], ["x", "x", "y", "", "z", "\t"])
     assert memory.pairs == [("a", "x"), ("a", "y")]
 

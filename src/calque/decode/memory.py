@@ -24,7 +24,7 @@ def read_memory(source: Path, target: Path) -> "Memory":
     return memory
 
 
-LONGEST = 1000
+LONGEST = 2000
 """Characters of a side: pairs with more are left out, whose outputs would take long to compute."""
 
 
