@@ -45,6 +45,9 @@ def main() -> None:
     parser.add_argument("--general", type=Path, nargs=2, required=True, help="source and reference of general text")
     parser.add_argument("--record", metavar="ID", help="write the figures to the ledger")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
+    parser.add_argument(
+        "--title", default="Fine-tuning a general model on 2,000 pairs of another domain", help="of the entry"
+    )
     parser.add_argument("--note", default="")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -56,9 +59,8 @@ def main() -> None:
     if given.record:
         names = " ".join(run.name for run in given.runs)
         command = f"python benchmarks/fine_tuning.py --runs {names} --own SOURCE REFERENCE --general SOURCE REFERENCE"
-        title = "Fine-tuning a general model on 2,000 pairs of another domain"
         entry = Entry(
-            *(given.record, title, "quality", command, date.today().isoformat(), where, figures),
+            *(given.record, given.title, "quality", command, date.today().isoformat(), where, figures),
             seed=1,
             notes=given.note,
         )
