@@ -215,6 +215,16 @@ def test_every_way_to_search_has_the_memory() -> None:
     assert "I" in translate_lines(loaded, [(line, "", ["I"])])[0][0].text.split()
 
 
+def test_symbols_of_a_line_do_not_count() -> None:
+    loaded = leaning(translator(make("transformer")))
+    loaded.source.symbols, line = ("g",), PAIRED[3][0].replace("g", "b")
+    try:
+        [one, other] = sentences_of(loaded, [line, f"g {line}"])
+        assert one.like == other.like != ()
+    finally:
+        del loaded.source.symbols
+
+
 def test_lines_that_are_like_no_pair_are_translated_without_a_memory() -> None:
     """As alike as pairs of the memory are, or more: then a line leans on them."""
     chance = random.Random(2)

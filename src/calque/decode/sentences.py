@@ -181,7 +181,12 @@ def sentences_of(
 
 
 def _like(loaded: Translator, lines: Sequence[str]) -> list[tuple[int, ...]]:
-    return [() if loaded.recall is None else loaded.recall.like(line) for line in lines]
+    """The pairs that are like each line, whose symbols do not count."""
+    if loaded.recall is None:
+        return [()] * len(lines)
+    symbols = loaded.source.symbols
+    plain = (" ".join(word for word in line.split() if word not in symbols) if symbols else line for line in lines)
+    return [loaded.recall.like(line) for line in plain]
 
 
 def _parts(asked: Sequence[InputLine]) -> tuple[list[str], list[Prefix], list[Phrases]]:
