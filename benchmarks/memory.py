@@ -64,12 +64,13 @@ def main() -> None:
     for size in (*given.sizes, len(sides[0])):
         began = time.perf_counter()
         memory = Memory(*(side[:size] for side in sides))
-        leaning = replace(loaded, recall=Recall(loaded, memory))
+        recall = Recall(loaded, memory)
+        leaning = replace(loaded, recall=recall)
         opened = time.perf_counter() - began
         bleu, first = timed(leaning, sources, references)
         _, again = timed(leaning, sources, references)
         found = {"BLEU": bleu, "seconds to open": round(opened, 2), "seconds": first, "seconds, again": again}
-        found |= dict(zip(("temperature", "reach", "share"), leaning.recall.ways[0], strict=True))
+        found |= dict(zip(("temperature", "reach", "share"), recall.ways[0], strict=True))
         figures |= {f"{size:,} pairs: {name}": value for name, value in found.items()}
     where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(sources)}
     if given.record:

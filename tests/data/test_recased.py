@@ -75,6 +75,7 @@ def test_a_line_is_read_in_the_letters_that_the_vocabulary_knows(codec: Codec, l
             "WHAT does the man do",
             "US and USA in the NATO",
         ),
+        "Ⅷ ⓐ Ⓐ Ⅷ Ⅷ",  # with capitals, and no letters
         *("The Man Walks With The Dog .", "The Man Walks With The Dog."),  # a sentence
         *("The Man Walks", "The Man Walks dog", "The Man walks With The Dog"),  # too short; words in small letters
         "Berlin, Berlin, Anna, Anna, Berlin",  # names
@@ -149,7 +150,7 @@ def test_in_capitals() -> None:
 def test_any_text_keeps_its_words(tmp_path: Path, kind: str) -> None:
     read = RecasedCodec(learn(settings(kind, tmp_path), ENGLISH, GERMAN)[0])
 
-    @given(st.text(st.sampled_from("abcABC ßİıſǅΣσςﬁ.?!'\t-é中\u0301<unk>"), max_size=30))
+    @given(st.text(st.sampled_from("abcABC ßİıſǅΣσςﬁⅧⓐ.?!'\t-é中\u0301<unk>"), max_size=30))
     def check(line: str) -> None:
         seen = read.line(line)
         assert len(seen.split(" ")) == len(line.split(" "))

@@ -65,8 +65,10 @@ class RecasedCodec(RewritingCodec):
     def _is_title(self, line: str) -> bool:
         if line.rstrip().endswith(".") and not line.rstrip().endswith(".."):
             return False
-        words = [word for word in self._without_symbols(line).split() if word.lower() != word.upper()]
-        if not words or not all(_letters(word)[0].isupper() or len(_letters(word)) < LONG for word in words):
+        words = [
+            word for word in self._without_symbols(line).split() if _letters(word) and word.lower() != word.upper()
+        ]
+        if not all(_letters(word)[0].isupper() or len(_letters(word)) < LONG for word in words):
             return False
         behind = [word for word in words[1:] if _letters(word)[0].isupper()]
         enough = len(behind) >= CAPITALS and 3 * (len(behind) + 1) >= 2 * len(words)

@@ -131,11 +131,10 @@ class WithMemory(Models):
             near = Neighbours(tuple(keys[of] for keys in near.keys), near.words[of], near.real[of])
         words, shares = self._words(hidden, near, beams)
         left = torch.log1p(-shares.sum(1, keepdim=True).clamp(max=_NEARLY_ONE))
-        # Several neighbours may have the same word: each of them gets the share of all.
+        # Several neighbours may have the same word: each of them gets the share of all. As a product of matrices it could round
+        # otherwise beside other rows.
         same = words[:, :, None] == words[:, None]
-        of_word = (same * shares[:, None]).sum(
-            2
-        )  # no product of matrices, whose rounding could depend on the other rows
+        of_word = (same * shares[:, None]).sum(2)
         own = logp.gather(1, words) + left
         # No logaddexp, which rounds in vectors otherwise than in what is left of them.
         leaning = torch.where(of_word > 0, (own.exp() + of_word).log(), own)
