@@ -11,16 +11,18 @@ import torch
 from decode_oracle import MODELS, NextWord, make, naive_beam, next_word
 from torch.nn import functional as F
 
+import calque as package
 from calque.data.codecs import WordCodec
 from calque.data.vocabulary import BOS, EOS, UNK, Vocabulary
 from calque.decode import recall as recall_module
 from calque.decode.memory import Memory, read_memory
-from calque.decode.nearest import NEAREST, Remembered, Way
+from calque.decode.nearest import NEAREST, Remembered, Way, WithMemory
 from calque.decode.prepare import prepare_for_decoding, rows_are_apart
 from calque.decode.recall import FEW, Recall, best_way, outputs, together
+from calque.decode.scorer import SourceBatch
 from calque.decode.select import Selection
 from calque.decode.sentences import sentences_of
-from calque.decode.translate import Translator, translate_batch, translate_lines
+from calque.decode.translate import FEWER, Translator, translate_batch, translate_lines
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import CalqueError
 from calque.model import Model
@@ -270,6 +272,35 @@ def test_rows_of_a_batch_do_not_matter_to_the_bit() -> None:
         assert translate_batch(loaded, sentences[:1], 3, rows)[0] == together[0]
 
 
+def test_logits_do_not_depend_on_other_sentences_to_the_bit() -> None:
+    """Of random outputs and keys, as many as tell vectors from what is left of them."""
+    text = "d = 64\nencoder = pos -> linear\ndecoder = linear -> mlp_src_att -> linear\n"
+    model = prepare_for_decoding(package.build(text, 300, 300).eval(), "float32")
+    if not rows_are_apart(model):
+        pytest.skip("the products of this machine depend on the rows of a batch")
+    generator = torch.Generator().manual_seed(1)
+
+    def random_pairs(words: int) -> Remembered:
+        keys = F.normalize(torch.randn(words, 64, generator=generator), dim=1)
+        return Remembered((keys,), torch.randint(4, 300, (words,), generator=generator))
+
+    known = [random_pairs(n) for n in (37, 480, 5, 211, 90, 1024, 16)]
+    hidden = torch.randn(len(known) * 5, 64, generator=generator)
+    source = torch.full((len(known), 3), 7)
+
+    def logits(of: slice) -> torch.Tensor:
+        batch = SourceBatch(model, source[of], torch.ones_like(source[of], dtype=torch.bool))
+        scorer = WithMemory([batch], "probs", None, True, known[of], (Way(0.2, 1.5, 0.9),))
+        return scorer.logits((hidden[5 * of.start : 5 * of.stop],), scorer.start(4), 5)
+
+    with torch.inference_mode():
+        whole = logits(slice(0, len(known)))
+        assert whole.exp().sum(1).allclose(torch.ones(len(whole)))
+        for k in range(len(known)):
+            assert logits(slice(k, k + 1)).equal(whole[5 * k : 5 * k + 5])
+            assert logits(slice(0, k + 1)).equal(whole[: 5 * k + 5])
+
+
 def test_words_that_the_vocabulary_lacks_are_not_leaned_on() -> None:
     pairs = [(source, f"{target} never-seen {target}") for source, target in PAIRED]
     loaded = leaning(translator(make("transformer"), max_length_offset=9), Way(1e-7, 2.0, 1.0), pairs=pairs)
@@ -280,7 +311,27 @@ def test_words_that_the_vocabulary_lacks_are_not_leaned_on() -> None:
     assert not any(UNK in each[0].ids for each in found)
 
 
+def test_batches_have_room_for_what_is_remembered() -> None:
+    loaded = leaning(translator(make("transformer"), beam=1, batch_tokens=4096))
+    sizes = []
+
+    def scorer(*asked: object) -> WithMemory:
+        sizes.append(len(asked[3]))
+        return Recall.scorer(loaded.recall, *asked)
+
+    loaded.recall.scorer = scorer
+    translate_lines(loaded, ["a b c"] * 200)
+    assert max(sizes) == FEWER == 64
+    assert sum(sizes) == 200
+
+
 def test_a_sentence_is_compared_with_so_many_words_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = leaning(translator(make("transformer")))
+    monkeypatch.setattr(recall_module, "WORDS", 12)
+    [sentence] = sentences_of(loaded, ["a b c d e f g h"])
+    sourced = [SourceBatch(loaded.model, torch.full((1, 2), 5), torch.ones(1, 2, dtype=torch.bool))]
+    [remembered] = loaded.recall.scorer(loaded, sourced, None, [sentence], False).remembered
+    assert 6 <= len(remembered.words) <= 12
     known = [Remembered((torch.full((n, 2), float(n)),), torch.full((n,), n)) for n in (3, 4, 5)]
     assert together(known, 7).words.tolist() == [3] * 3 + [4] * 4
     assert together(known, 1).words.tolist() == [3] * 3
