@@ -128,7 +128,7 @@ def _decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str,
 
     entries = [setting_entry("decode", key, value) for key, value in options.items() if value is not None]
     decode = [*map(override, overrides), *entries]
-    if options["seed"] is not None and not load(run / EXPERIMENT, decode).decode.sample:
+    if options.get("seed") is not None and not load(run / EXPERIMENT, decode).decode.sample:
         raise click.UsageError("--seed needs --sample")
     return decode
 
@@ -258,8 +258,7 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
         sources, targets = repairs.pairs(source, target)
         set_threads(threads)
         given = {"precision": precision, "tag": tag}
-        entries = _decode_entries(run, (), {**given, "seed": None})
-        loaded = load(run, overrides=entries)
+        loaded = load(run, overrides=_decode_entries(run, (), given))
         for k in range(0, len(sources), CHUNK):
             for value in loaded.scores(sources[k : k + CHUNK], targets[k : k + CHUNK]):
                 click.echo(f"{value:.6f}")

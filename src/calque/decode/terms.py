@@ -60,10 +60,10 @@ class Terms:
         lines all in capitals.
         """
         words, found, at = words_of(line), [], 0
-        shouted = in_capitals(line)
+        all_capitals = in_capitals(line)
         small = [word.lower() for word in words]
         while at < len(words):
-            term = self._longest(words, small, at, shouted)
+            term = self._longest(words, small, at, all_capitals)
             if term is not None:
                 found.append(term.forms)
             at += 1 if term is None else len(term.words)
