@@ -18,7 +18,7 @@ from calque.cli.process import run
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.entry import CONDITIONS, KINDS, Entry, _processor, conditions, read, record
 from calque.ledger.theme_pages import theme_page
-from calque.papers.request import request_of
+from calque.papers.commands import request_of
 from calque.papers.results import pages
 
 ROOT = Path(__file__).parent.parent

@@ -20,9 +20,10 @@ from calque.experiment import Experiment
 from calque.ground.diagnostics import CalqueError, error
 from calque.ledger import entry as ledger
 from calque.papers.cells import train_run
+from calque.papers.commands import request_of
 from calque.papers.corpora import CORPORA
 from calque.papers.output import OutputFolder
-from calque.papers.request import LOCKS, request_of
+from calque.papers.request import LOCKS
 from calque.train.log import Watcher
 
 SMALL = [

@@ -63,7 +63,7 @@ def test_another_order_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_papers_counts() -> None:
-    table = computed_table("you2020", "table1")
+    table = computed_table(read_paper.paper("you2020"), "table1")
     found = [" ".join([row.label, *row.figures]) for row in table.rows]
     assert found == COUNTED.strip().split("\n")
 

@@ -23,6 +23,7 @@ from calque.ground.diagnostics import CalqueError
 from calque.layers.registry import builtin
 from calque.ledger import entry as ledger
 from calque.papers.claims import Resampling, common
+from calque.papers.commands import request_of
 from calque.papers.evidence import LedgerEvidence, SentenceNumbers, scores_of
 from calque.papers.figure_claims import FigureClaim, figure_claims, judge_figure, sentence_parts
 from calque.papers.figure_tests import SentenceOrder, SentenceTests, alike, cost, decided, parts_of
@@ -32,7 +33,7 @@ from calque.papers.paper import Column
 from calque.papers.plan import Texts
 from calque.papers.read_paper import paper
 from calque.papers.remembered import Remembered
-from calque.papers.request import Request, request_of
+from calque.papers.request import Request
 from calque.papers.results import write_pages
 from calque.papers.shared_cells import TRAINED_AS
 

@@ -99,6 +99,19 @@ def test_a_table_on_own_text(call: Call, corpus: Path, tmp_path: Path) -> None:
     assert alone.stdout == found.stdout
 
 
+def test_entries_in_a_ledger_are_called_as_the_corpus_not_as_its_file(call: Call, corpus: Path, tmp_path: Path) -> None:
+    file, docs = corpus.rename(corpus.parent / "mine.toml"), tmp_path / "docs"
+    names = []
+    for name in ("news", "talks"):
+        file.write_text(GOOD.replace('name = "news"', f'name = "{name}"'), encoding="utf-8")
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        assert call("--corpus", file, *SMALL).exit_code == 0
+        recorded = CliRunner().invoke(root, ["reproduce", "record", str(tmp_path / "out"), "--docs", str(docs)])
+        assert recorded.exit_code == 0, recorded.output
+        names.append(f"domhan2018-table3-rnn-{name}-budget-3-updates-d-16-tying-target-n-1-batch-tokens-64-seed-1")
+    assert [entry.id for entry in ledger.read(docs / "results")] == names
+
+
 def test_other_text_is_another_folder(call: Call, corpus: Path) -> None:
     assert call("--corpus", corpus, *SMALL).exit_code == 0
     with (

@@ -5,7 +5,7 @@ from calque.papers.plan import Request, cells_of, rows_of, table_of
 
 
 def test_shards_divide_the_cells() -> None:
-    rows = rows_of(table_of("domhan2018", "table3"), "domhan2018", [])
+    rows = rows_of(table_of(read_paper.paper("domhan2018"), "table3"), "domhan2018", [])
     every = cells_of(rows, 3)
     assert len(every) == len(rows) * 3
     assert {cell.seed for cell in every[: len(rows)]} == {1}
@@ -14,7 +14,7 @@ def test_shards_divide_the_cells() -> None:
 
 
 def test_rows_come_in_the_order_of_the_table() -> None:
-    table = table_of("domhan2018", "table3")
+    table = table_of(read_paper.paper("domhan2018"), "table3")
     assert [r.key for r in rows_of(table, "domhan2018", ["rnn+mh", "transformer"])] == ["transformer", "rnn+mh"]
     assert len(rows_of(table, "domhan2018", [])) == len(read_paper.paper("domhan2018").table("table3").rows)
 

@@ -8,11 +8,12 @@ import pytest
 
 from calque.ground.diagnostics import Text
 from calque.ledger.entry import Entry, read
+from calque.papers.commands import name_in_ledger
 from calque.papers.ledger_tables import groups
 from calque.papers.plan import checked_row
 from calque.papers.read_paper import paper
 from calque.papers.recorded import replaced
-from calque.papers.request import Request, TableCell, name_in_ledger
+from calque.papers.request import Request, TableCell
 from calque.papers.shared_cells import tables_with
 
 LEDGER = Path(__file__).parents[2] / "docs" / "results"

@@ -230,13 +230,14 @@ def test_what_nothing_measures_is_told_before_anything_is_written(
 
 
 def test_without_a_metric_it_is_bleu_or_the_first_that_is_measured(mixed: tuple[str, str]) -> None:
-    table = read_paper.paper("mixed2020").table("table1")
-    assert ReportOptions().column("p", table).metric == "bleu"
+    paper = read_paper.paper("mixed2020")
+    table = paper.table("table1")
+    assert ReportOptions().column(paper, table).metric == "bleu"
     without = dataclasses.replace(table, columns=(table.columns[5], table.columns[4], table.columns[1]))
-    assert str(ReportOptions().column("p", without)) == "ab source-words/s beam=2"
+    assert str(ReportOptions().column(paper, without)) == "ab source-words/s beam=2"
     assert [c.what for c in columns_of(table)] == ["sentences/s", "source-words/s beam=2"]
     with pytest.raises(CalqueError) as caught:
-        ReportOptions().column("p", dataclasses.replace(table, columns=(table.columns[5],)))
+        ReportOptions().column(paper, dataclasses.replace(table, columns=(table.columns[5],)))
     assert caught.value.diagnostics[0].code == "X707"
 
 

@@ -18,9 +18,10 @@ from calque.ledger.convergence import fall, why_not_converged
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
 from calque.papers.cells import DIVERGED, validations
+from calque.papers.commands import current_form, request_of
 from calque.papers.evidence import COMPARISONS, EVIDENCE, LedgerEvidence
 from calque.papers.ledger_tables import tables_of
-from calque.papers.request import MEMBERS, Request, current_form, request_of
+from calque.papers.request import MEMBERS, Request
 from calque.papers.results import LedgerPages, pages, write_pages
 from calque.papers.shared_cells import TRAINED_AS
 from calque.papers.under_trained import label_of, marked_rows, marks, why_untested

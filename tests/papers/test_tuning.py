@@ -18,7 +18,7 @@ from calque.experiment import load as load_experiment
 from calque.ground.diagnostics import CalqueError
 from calque.ledger import entry as ledger
 from calque.papers import cells, halving
-from calque.papers.request import request_of
+from calque.papers.commands import request_of
 from calque.papers.trials import Journal, SettingGrid, TrialRecord, TrialSetting
 from calque.train.finish import FinishedTraining
 from calque.train.log import Validation

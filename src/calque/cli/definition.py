@@ -101,6 +101,20 @@ def _check(
     return checked
 
 
+def _check_tables(file: str, settings: tuple[str, ...], to_text: bool) -> bool:
+    """Checks a file of tables; whether it is one."""
+    from calque.papers.tables_file import holds_tables
+
+    if not holds_tables(Path(file)):
+        return False
+    from calque.papers.own_tables import check_tables
+
+    if to_text:
+        raise click.UsageError("--to-text needs one definition, and this file has tables of them")
+    check_tables(Path(file), settings)
+    return True
+
+
 @root.command()
 @DEFINITION
 @SETTINGS
@@ -110,10 +124,12 @@ def _check(
 def check(file: str, settings: tuple[str, ...], plugins: tuple[str, ...], dialect: str, to_text: bool) -> None:
     """Check a definition or an experiment: prints nothing where it is correct, and all errors where it is not.
 
-    FILE is a definition, or an experiment in TOML: its keys, its definition and the files of its corpus are checked. RUN is a run
-    folder, whose definition is checked. NAME is an architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as
-    in `--set train.lr=0.001`.
+    FILE is a definition, or an experiment in TOML: its keys, its definition and the files of its corpus are checked; or a file of
+    tables of your own for `calque reproduce`, whose rows are checked. RUN is a run folder, whose definition is checked. NAME is an
+    architecture of `calque zoo`. For an experiment, `--set` also takes its keys, as in `--set train.lr=0.001`.
     """
+    if file.endswith(".toml") and _check_tables(file, settings, to_text):
+        return
     checked = _check(file, settings, dialect, True, plugins)
     if to_text and (checked.named.dialect or dialect) == "calque":
         click.echo(checked.definition.text, nl=False)

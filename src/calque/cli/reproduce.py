@@ -15,6 +15,7 @@ from calque.cli.reproduce_options import (
     OUT,
     PAIR,
     PAPER,
+    PAPER_OR_NONE,
     SIZES,
     TABLE,
     TRIALS,
@@ -26,6 +27,7 @@ from calque.papers.metrics import METRICS, TIMED, TRAINED
 
 if TYPE_CHECKING:
     from calque.papers.halving import Tuning
+    from calque.papers.paper import Paper
     from calque.workflow.jobs.spec import ExecutorSpec
 
 
@@ -51,7 +53,8 @@ FROM = click.option(
 def reproduce() -> None:
     """Reproduce a PAPER's TABLE: train or time its rows, and compare them with the paper's figures and claims.
 
-    A table of orders or counts is computed; a figure is drawn from trained rows.
+    A table of orders or counts is computed; a figure is drawn from trained rows. A FILE.toml in place of a paper has tables of your
+    own, with your definitions as rows.
     """
 
 
@@ -82,7 +85,7 @@ def train(
     from calque.workflow.jobs.executors import SweepEnd
 
     folder = cells.folder(TRAINED)
-    chosen = rows_of(folder.table, cells.paper, cells.rows)
+    chosen = rows_of(folder.table, cells.paper.name, cells.rows)
     there = [folder.opened(other, folder.root, tell) for other in others]
     end, status = SweepEnd(), 0
     begin(folder, chosen)
@@ -140,7 +143,7 @@ def train(
 @PAIR
 @EXECUTOR
 def tune(
-    paper: str,
+    paper: "Paper",
     table: str,
     row: str,
     recipe: str,
@@ -167,8 +170,8 @@ def tune(
 
     if (cells["updates"] is None) == (cells["epochs"] is None):
         raise click.UsageError("expected one of --updates and --epochs, the budget of the first rung")
-    named_rows(table_of(paper, table), paper, [row])
-    folder = out or tuning_folder(paper, table)
+    named_rows(table_of(paper, table), paper.name, [row])
+    folder = out or tuning_folder(paper.name, table)
     options = CellOptions(paper=paper, table=table, rows=[row], recipe=recipe, out=folder, **cells)
     ahead = None if executor is None else ahead_by(executor)
     tuning = tuning_of(options.folder(TRAINED), row, SettingGrid(lr, warmup_share, dropout), eta, rungs, ahead)
@@ -216,7 +219,7 @@ def time(cells: CellOptions, repeats: int, sentences: int, others: tuple[Path, .
 
 
 @reproduce.command()
-@click.argument("paper", required=False)
+@PAPER_OR_NONE
 @click.argument("table", required=False)
 @DATA
 @OUT
@@ -228,7 +231,7 @@ def time(cells: CellOptions, repeats: int, sentences: int, others: tuple[Path, .
 )
 @DOCS
 def report(
-    paper: str | None,
+    paper: "Paper | None",
     table: str | None,
     data_folder: Path | None,
     out: Path | None,
@@ -257,7 +260,7 @@ def report(
         _write_pages(docs)
         return
     timed = ReportOptions(pair, metric).column(paper, table_of(paper, table)).metric in TIMED
-    folder = OutputFolder.opened(out or default_folder(paper, table), data_root(data_folder), tell)
+    folder = OutputFolder.opened(out or default_folder(paper.name, table), data_root(data_folder), tell)
     options = ReportOptions(pair, metric, trials, folder.request.pair)
     click.echo((report_timing if timed else report_trained)(folder, options), nl=False)
 
@@ -301,7 +304,7 @@ def record(folders: tuple[Path, ...], data_folder: Path | None, docs: Path, besi
 )
 @OUT
 def compute(
-    paper: str, table: str, data_folder: Path | None, corpus: str, values: tuple[str, ...], out: Path | None
+    paper: "Paper", table: str, data_folder: Path | None, corpus: str, values: tuple[str, ...], out: Path | None
 ) -> None:
     """Compute a TABLE that no training fills: orders of complexity, or counts of a corpus.
 
@@ -313,9 +316,9 @@ def compute(
     from calque.papers.plan import computed_table
     from calque.papers.request import default_folder, divided
 
-    folder, (settings, overrides) = out or default_folder(paper, table), divided(values)
+    folder, (settings, overrides) = out or default_folder(paper.name, table), divided(values)
     computed, text = computed_table(paper, table), corpus_named(corpus)
-    page = compute_table(paper, computed, settings, text, overrides, data_root(data_folder), folder, tell)
+    page = compute_table(paper.name, computed, settings, text, overrides, data_root(data_folder), folder, tell)
     click.echo(page.write(folder), nl=False)
     if page.faults:
         sys.exit(1)
@@ -334,12 +337,12 @@ def compute(
     help="Runs, or output folders of tables, to draw; repeat.  [default: runs/reproduce/PAPER/TABLE]",
 )
 @click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/FIGURE]")
-def draw(paper: str, figure: str, data_folder: Path | None, folders: tuple[Path, ...], out: Path | None) -> None:
+def draw(paper: "Paper", figure: str, data_folder: Path | None, folders: tuple[Path, ...], out: Path | None) -> None:
     """Draw a FIGURE of a PAPER, as `calque analyse` does, from trained rows or from architectures alone."""
     from calque.data.public import data_root
     from calque.papers.drawing import draw_figure
     from calque.papers.plan import figure_of
     from calque.papers.request import default_folder
 
-    folder = out or default_folder(paper, figure)
+    folder = out or default_folder(paper.name, figure)
     click.echo(draw_figure(figure_of(paper, figure), folders, data_root(data_folder), folder, tell))

@@ -15,7 +15,7 @@ from calque.papers.corpora import CORPORA
 
 if TYPE_CHECKING:
     from calque.papers.output import OutputFolder
-    from calque.papers.paper import PrintedTable
+    from calque.papers.paper import Paper, PrintedTable
     from calque.papers.report import ReportOptions
     from calque.workflow.jobs.spec import ExecutorSpec
 
@@ -27,6 +27,15 @@ def _corpus(ctx: click.Context, param: click.Parameter, value: str) -> str:
     if value not in CORPORA and not value.endswith(".toml"):
         raise click.BadParameter(f"expected one of {', '.join(CORPORA)}, or a file FILE.toml, found {value}")
     return value
+
+
+def _paper(ctx: click.Context, param: click.Parameter, value: str | None) -> "Paper | None":
+    """A paper of the zoo, or tables of the user's. Raises X220, and what `read_tables` raises."""
+    if value is None or not value.endswith(".toml"):
+        return None if value is None else read_paper.paper(value)
+    from calque.papers.own_tables import read_tables
+
+    return read_tables(Path(value))
 
 
 def _recipe(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -68,7 +77,8 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
     return add
 
 
-PAPER = click.argument("paper")
+PAPER = click.argument("paper", callback=_paper, metavar="PAPER|FILE.toml")
+PAPER_OR_NONE = click.argument("paper", required=False, callback=_paper, metavar="[PAPER|FILE.toml]")
 TABLE = click.argument("table")
 OUT = click.option("--out", type=FILE, help="The output folder.  [default: runs/reproduce/PAPER/TABLE]")
 DATA = click.option("--data", "data_folder", type=FILE, help="The data root.  [default: $CALQUE_DATA, else data]")
@@ -146,7 +156,7 @@ _CELL_OPTIONS = _together(
 class CellOptions:
     """The options that training, timing and tuning have in common, as they are typed."""
 
-    paper: str
+    paper: "Paper"
     table: str
     data_folder: Path | None
     corpus: str
@@ -177,10 +187,16 @@ class CellOptions:
         from calque.papers.plan import named_rows
 
         if self.match_to is not None:
-            return named_rows(printed, self.paper, [self.match_to])[0].key
+            return named_rows(printed, self.paper.name, [self.match_to])[0].key
         if self.match is None:
             return None if printed.match is None else printed.match.row
         return printed.match.row if printed.match is not None else printed.rows[0].key
+
+    def _refuse_contradictions(self) -> None:
+        if sum(amount is not None for amount in (self.minutes, self.updates, self.epochs)) > 1:
+            raise click.UsageError("expected one of --minutes, --updates and --epochs, found several")
+        if self.match_to is not None and self.match is None:
+            raise click.UsageError("--match-to needs --match")
 
     def folder(self, metrics: tuple[str, ...]) -> "OutputFolder":
         """The output folder that they ask for, at the sizes of the pair whose figures are beside ours, in one of `metrics`.
@@ -193,15 +209,12 @@ class CellOptions:
         from calque.papers.plan import table_of
         from calque.papers.request import Request, default_folder, divided, with_recipe
 
-        if sum(amount is not None for amount in (self.minutes, self.updates, self.epochs)) > 1:
-            raise click.UsageError("expected one of --minutes, --updates and --epochs, found several")
-        if self.match_to is not None and self.match is None:
-            raise click.UsageError("--match-to needs --match")
+        self._refuse_contradictions()
         printed = table_of(self.paper, self.table)
         pair, corpus = self.report.column(self.paper, printed, metrics).pair, corpus_named(self.corpus)
         settings, overrides = divided([*([f"d={self.width}"] if self.width else []), *self.overrides])
         request = Request(
-            self.paper,
+            self.paper.name,
             self.table,
             corpus.name,
             Path(self.recipe).name.removesuffix(".toml"),
@@ -211,15 +224,17 @@ class CellOptions:
             with_recipe(recipes.row_settings(self.recipe), settings),
             overrides,
             pair,
-            read_paper.paper(self.paper).keys,
+            self.paper.keys,
             corpus.own_file,
             corpus.digest,
             self.epochs,
             self.patience,
             "" if self.recipe in recipes.names() else portable(self.recipe),
             recipes.digest(self.recipe),
+            portable(self.paper.file),
+            self.paper if self.paper.file else None,
         )
-        out = self.out or default_folder(self.paper, self.table)
+        out = self.out or default_folder(self.paper.name, self.table)
         return OutputFolder(request, corpus, data_root(self.data_folder), out, tell, self.recipe)
 
 

@@ -35,8 +35,10 @@ _OPAQUE = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}' r"|'''.*?'{3,5}" r'|"(?:\\.|[^"\\\n])*"' r"|'[^'\n]*'" r"|#[^\n]*", re.DOTALL
 )
 _NAME = r"[A-Za-z0-9_-]+"
-_HEADER = re.compile(rf"[ \t]*\[+[ \t]*({_NAME})(?:[ \t]*\.[ \t]*({_NAME}))?")
-_KEY = re.compile(rf"[ \t]*({_NAME})(?:[ \t]*\.[ \t]*({_NAME}))?[^=\n]*=[ \t]*([^\n]*)")
+_PART = re.compile(rf"{_NAME}|\"+")  # of a path; quoted ones are blanked
+_PATH = rf"(?:{_NAME}|\"+)(?:[ \t]*\.[ \t]*(?:{_NAME}|\"+))*"
+_HEADER = re.compile(rf"[ \t]*(?P<open>\[+)[ \t]*(?P<path>{_PATH})")
+_KEY = re.compile(rf"[ \t]*(?P<path>{_PATH})[ \t]*=[ \t]*(?P<value>[^\n]*)")
 _WHERE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _OVERRIDE = re.compile(rf"({_NAME})\.({_NAME})=(.*)", re.DOTALL)
 
@@ -46,13 +48,13 @@ def parse(text: Text) -> list[KeyEntry]:
 
     `text` must have no carriage returns before newlines: TOML reads both as a newline, and the places would be wrong.
     """
-    document = _loads(text.body, text)
-    places = _locate(text)
+    content_of = document(text)
+    places = located(text)
     entries = []
     folder = os.path.dirname(os.path.abspath(text.name))
     anywhere = Place(text.name)
-    for section, content in document.items():
-        section_at, at = places.get((section, ""), (anywhere, anywhere))
+    for section, content in content_of.items():
+        section_at, at = places.get((section,), (anywhere, anywhere))
         if not isinstance(content, dict):
             entries.append(KeyEntry(section, None, content, section_at, section_at, at, folder))
             continue
@@ -90,6 +92,11 @@ def parse_override(written: str, is_text: Callable[[str, str], bool], expected: 
     return KeyEntry(match[1], match[2], document["value"], section, key, value, os.getcwd())
 
 
+def document(text: Text) -> dict[str, object]:
+    """A TOML text as tables. Raises X103 where it is not TOML; `text` as in `parse`."""
+    return _loads(text.body, text)
+
+
 def _loads(body: str, text: Text) -> dict[str, object]:
     try:
         return tomllib.loads(body)
@@ -110,30 +117,62 @@ def _loads(body: str, text: Text) -> dict[str, object]:
         raise error("X103", where, reason=reason[:1].lower() + reason[1:]) from None
 
 
-def _locate(text: Text) -> dict[tuple[str, str], tuple[Span, Span]]:
-    """(section, key) -> spans of the key and of the first line of its value; the key "" is the section itself."""
+Places = dict[tuple[str, ...], tuple[Span, Span]]
+"""Path of a table or key -> spans of its name and of the first line of its value; of a table, of its name twice."""
+
+
+def located(text: Text) -> Places:
+    """The places of all tables and keys.
+
+    The tables of a list have their number behind its name: `claims`, `0`. Keys within braces have no place. `text` as in `parse`.
+    """
     blanked = _OPAQUE.sub(lambda m: (" " if m[0][0] == "#" else '"') * len(m[0]), text.body)
-    places: dict[tuple[str, str], tuple[Span, Span]] = {}
-    section, offset, depth = "", 0, 0
+    finder = _Finder(text)
+    offset, depth = 0, 0
     for line in blanked.split("\n"):
-        if depth == 0:
-            match = _HEADER.match(line) or _KEY.match(line)
-            if match is not None:
-                spans = [Span(text, offset + match.start(n), offset + match.end(n)) for n in (1, 2) if match[n]]
-                names = [match[n] for n in (1, 2) if match[n]]
-                value = spans[-1]
-                if match.re is _HEADER:
-                    section = names[0]
-                else:
-                    if section:
-                        names, spans = [section, names[0]], [spans[0], spans[0]]
-                    value = Span(text, offset + match.start(3), offset + len(line.rstrip()))
-                places.setdefault((names[0], ""), (spans[0], value))
-                if len(names) > 1:
-                    places.setdefault((names[0], names[1]), (spans[1], value))
+        if depth == 0 and (match := _HEADER.match(line) or _KEY.match(line)):
+            finder.see(line, match, offset)
         depth += sum(line.count(c) for c in "[{") - sum(line.count(c) for c in "]}")
         offset += len(line) + 1
-    return places
+    return finder.places
+
+
+class _Finder:
+    """Finds the places of tables and keys, line by line."""
+
+    def __init__(self, text: Text):
+        self.places: Places = {}
+        self._text = text
+        self._section: tuple[str, ...] = ()
+        self._lists: dict[tuple[str, ...], int] = {}
+
+    def see(self, line: str, match: re.Match[str], offset: int) -> None:
+        """Reads the header of a table, or the line of a key."""
+        spans = [
+            Span(self._text, offset + one.start(), offset + one.end())
+            for one in _PART.finditer(line, *match.span("path"))
+        ]
+        names = [self._text.body[one.start : one.end].strip("\"'") for one in spans]
+        if match.re is _KEY:
+            value = Span(self._text, offset + match.start("value"), offset + len(line.rstrip()))
+            for k, span in enumerate(spans, 1):
+                self.places.setdefault((*self._section, *names[:k]), (span, value))
+            return
+        if match["open"] == "[[":
+            whole = (*self._numbered(names[:-1]), names[-1])
+            self._lists[whole] = self._lists.get(whole, -1) + 1
+            self.places.setdefault(whole, (spans[-1], spans[-1]))
+        for k, span in enumerate(spans, 1):
+            self.places.setdefault(self._numbered(names[:k]), (span, spans[-1]))
+        self._section = self._numbered(names)
+
+    def _numbered(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The path of a table; behind the name of a list the number of its last table so far."""
+        path: tuple[str, ...] = ()
+        for name in names:
+            path = (*path, name)
+            path = (*path, str(self._lists[path])) if path in self._lists else path
+        return path
 
 
 def literal(value: object) -> str:

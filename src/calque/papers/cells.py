@@ -157,7 +157,7 @@ def _train(folder: OutputFolder, cell: TableCell, into: Path, watcher: Watcher) 
             "corpus": folder.corpus.title,
             "recipe": folder.request.recipe,
             "settings": " ".join(settings.values()) or "as in the text",
-            "sizes": folder.request.pair,
+            "sizes": folder.request.sizes,
             "keys": settings_text(experiment),
         },
         checked.hash,

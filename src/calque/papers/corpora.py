@@ -16,6 +16,8 @@ from calque.experiment.toml import KeyEntry, literal, parse
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, nearest, read_text
 from calque.ground.files import portable, write_whole
 
+CORPUS_NAME = "corpus name"
+"""The condition of a cell on text of the user's that has the name of the corpus; its file may be called otherwise."""
 COPY = "corpus.toml"
 """In an output folder: the corpus of its cells, paths absolute."""
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -51,6 +53,11 @@ class TrainingCorpus:
     def own_file(self) -> str:
         """The file of a corpus of the user's, without the folders of one machine."""
         return portable(self.file)
+
+    @property
+    def condition(self) -> dict[str, str]:
+        """The condition of an entry that names it; none for a public one."""
+        return {CORPUS_NAME: self.name} if self.file else {}
 
     @property
     def digest(self) -> str:

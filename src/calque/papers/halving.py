@@ -116,8 +116,8 @@ class Tuning:
     def dropout(self) -> str | None:
         """The setting that the row calls its dropout; None where it has none."""
         row = self.folder.table.row(self.row)
-        text = Text(row.name, row.at(self.folder.request.pair))
-        return next((name for name in DROPOUTS if name in checked_row(text, {name: f"{name}=0.1"})[1]), None)
+        text, library = Text(row.name, row.at(self.folder.request.pair)), self.folder.texts.library
+        return next((name for name in DROPOUTS if name in checked_row(text, {name: f"{name}=0.1"}, library)[1]), None)
 
     def budget(self, rung: int) -> Budget:
         """eta^k times that of the first rung."""

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.convergence import why_not_converged
 from calque.ledger.entry import Entry
-from calque.papers import read_paper, timed_report, trained_report
+from calque.papers import timed_report, trained_report
 from calque.papers.claims import ClaimVerdict, Evidence, Resampling
+from calque.papers.commands import asked_by
 from calque.papers.evidence import LedgerEvidence, scores_of
 from calque.papers.halving import DROPOUTS
 from calque.papers.metrics import TEXTS, TIMED, TRAINED
 from calque.papers.paper import Claim
 from calque.papers.report import Report, ReportOptions
-from calque.papers.request import MEMBERS, MODELS, SPEED, Request, request_of
+from calque.papers.request import MEMBERS, MODELS, SPEED, Request
 from calque.papers.shared_cells import TRAINED_AS, Ways, borrowed, lend, own_row, tests_a_claim
 from calque.papers.trained_report import NO_TEXT, Collect, TrainedCells
 from calque.zoo.row_texts import place
@@ -80,7 +81,7 @@ class ReproducedTable:
     @property
     def requests(self) -> dict[str, Request]:
         """By row: how it was trained."""
-        return {row: found for row, some in self.by_row.items() if (found := request_of(some[0].command))}
+        return {row: found for row, some in self.by_row.items() if (found := asked_by(some[0]))}
 
     @property
     def commands(self) -> list[str]:
@@ -142,7 +143,7 @@ def groups(entries: Sequence[Entry]) -> list[tuple[Request, list[Entry]]]:
     """
     alike: dict[Request, Ways] = {}
     for entry in entries:
-        request = request_of(entry.command)
+        request = asked_by(entry)
         if request is not None and "row" in entry.conditions:
             rows = alike.setdefault(comparable(request), {})
             rows.setdefault(str(entry.conditions["row"]), {}).setdefault(request.training, []).append(entry)
@@ -161,12 +162,12 @@ def groups(entries: Sequence[Entry]) -> list[tuple[Request, list[Entry]]]:
 def _order(group: tuple[Request, Sequence[Entry]]) -> int:
     """Which of its paper's tables a group is of."""
     request, _ = group
-    return next(i for i, table in enumerate(read_paper.paper(request.paper).tables) if table.name == request.table)
+    return next(i for i, table in enumerate(request.whole.tables) if table.name == request.table)
 
 
 def _request(table: Request, entries: Sequence[Entry]) -> Request:
     """The request of the first cell of a table."""
-    asked = request_of(entries[0].command)
+    asked = asked_by(entries[0])
     assert asked is not None
     if TRAINED_AS not in entries[0].conditions:
         return asked
@@ -200,7 +201,7 @@ def tables_of(entries: Sequence[Entry], evidence: LedgerEvidence | None = None) 
         cells.setdefault(comparable(request), []).extend(some)
         made.append((f"{request.paper}-{request.table}", _trained(request, some, evidence), tuple(some)))
     for entry in entries:
-        asked = request_of(entry.command)
+        asked = asked_by(entry)
         if asked is not None and "row" not in entry.conditions and entry.kind == SPEED:
             stem = f"{asked.paper}-{asked.table}-{SPEED}"
             timed = entries if entry.conditions.get(MODELS) else _timed_cells(asked, cells)
@@ -217,29 +218,29 @@ def tables_of(entries: Sequence[Entry], evidence: LedgerEvidence | None = None) 
 def _timed_cells(asked: Request, cells: Mapping[Request, Sequence[Entry]]) -> list[Entry]:
     """The cells whose models a timing may have timed: those of its own request, where there are some."""
     alike = list(cells.get(comparable(asked), ()))
-    return [entry for entry in alike if request_of(entry.command) == asked] or alike
+    return [entry for entry in alike if asked_by(entry) == asked] or alike
 
 
 def _timed(request: Request, entry: Entry, cells: Sequence[Entry]) -> Report:
-    column = ReportOptions(default=request.pair).column(request.paper, request.printed, TIMED)
+    column = ReportOptions(default=request.pair).column(request.whole, request.printed, TIMED)
     return timed_report.make_report(request, entry, cells, column)
 
 
 def _trained(request: Request, entries: Sequence[Entry], evidence: LedgerEvidence | None) -> Report:
     """The report in BLEU, with the claims about all other columns that cells are measured in."""
-    chosen = ReportOptions(default=request.pair).column(request.paper, request.printed)
+    chosen = ReportOptions(default=request.pair).column(request.whole, request.printed)
     report = trained_report.make_report(*_evidence(TrainedCells(request, entries, chosen), evidence))
     judged = {one.claim: one for one in report.claims}
     for metric in dict.fromkeys(c.metric for c in request.printed.columns if c.metric in TRAINED):
         try:
-            column = ReportOptions(metric=metric, default=request.pair).column(request.paper, request.printed)
+            column = ReportOptions(metric=metric, default=request.pair).column(request.whole, request.printed)
         except CalqueError:  # nothing here measures it
             continue
         cells = TrainedCells(request, entries, column)
         if any(column.figure in row.figures for row in cells.rows):
             for one in trained_report.verdicts(*_evidence(cells, evidence)):
                 judged.setdefault(one.claim, one)
-    order = read_paper.paper(request.paper).claims
+    order = request.whole.claims
     return dataclasses.replace(report, claims=tuple(judged[claim] for claim in order if claim in judged))
 
 

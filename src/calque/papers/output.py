@@ -17,6 +17,7 @@ from calque.layers.source import SourceAttention
 from calque.ledger.entry import Entry
 from calque.papers import recipes
 from calque.papers.corpora import TrainingCorpus, corpus_in
+from calque.papers.own_tables import keep_copy, read_copy
 from calque.papers.paper import PrintedTable, Row
 from calque.papers.plan import Texts
 from calque.papers.recipes import Budget
@@ -70,7 +71,7 @@ class OutputFolder:
     @classmethod
     def opened(cls, out: Path, root: Path, tell: Tell) -> "OutputFolder":
         """A folder that has cells. Raises X706."""
-        request = request_in(out)
+        request = replace(request_in(out), own=read_copy(out))
         recipe = str(out / recipes.COPY) if request.recipe_file else request.recipe
         return cls(request, corpus_in(out, request.corpus), root, out, tell, recipe)
 
@@ -79,6 +80,8 @@ class OutputFolder:
         claim_folder(self.out, self.request, self.corpus)
         with writing(self.out):
             recipes.record(self.recipe, self.out)
+            if self.request.own is not None:
+                keep_copy(self.out, self.request.own, self.request.table)
 
     @property
     def table(self) -> PrintedTable:
@@ -139,7 +142,7 @@ class OutputFolder:
     def experiment(self, text: str, seed: int, budget: Budget | None = None, tried: Sequence[str] = ()) -> Experiment:
         """The experiment of a cell, from its definition; of a trial, with its own budget and the keys that it tries."""
         request, data = self.request, self.corpus.data(self.root)
-        overrides = (*request.keys, *tried, *request.overrides)
+        overrides = (*request.of_rows, *tried, *request.overrides)
         return recipes.experiment(self.recipe, budget or request.limits, data, text, seed, overrides)
 
     # What is trained

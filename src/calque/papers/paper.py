@@ -115,6 +115,7 @@ class Row:
     text        its definition, settings included, at the sizes of the table's first language pair
     texts       the same at the sizes of each pair of the table
     written     the same as the file has it, at the sizes of no pair
+    place       what messages call its text; empty: by its name in the zoo
     reading_of  the row of the table of which this one is another interpretation; it then has no figures of its own
     model_of    the earlier row of the table whose model this one decodes as `decoding` says; it is then not trained
     """
@@ -129,6 +130,7 @@ class Row:
     model_of: str | None = None
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)
     written: str = ""
+    place: str = ""
 
     def at(self, pair: str | None) -> str:
         """Its definition at the sizes of a language pair of its table; of None, as the file has it."""
@@ -315,6 +317,12 @@ class Paper:
     """Keys of an experiment, SECTION.KEY=VALUE, that its rows are trained with, whatever the recipe."""
     floors: Mapping[str, Floor] = field(default_factory=dict)
     """By corpus."""
+    file: str = ""
+    """Of tables of the user's: their file."""
+    plugins: tuple[str, ...] = ()
+    """Of tables of the user's: modules with layers that their rows may name."""
+    given: Mapping[str, object] = field(default_factory=dict)
+    """Of tables of the user's: what they are read from, see `calque.papers.own_tables`."""
 
     def table(self, name: str) -> PrintedTable:
         """The table of that name."""

@@ -9,14 +9,16 @@ from calque.adl.dialect import reader
 from calque.adl.settings import parse_settings
 from calque.adl.signature import SETTINGS
 from calque.adl.syntax import Number
+from calque.experiment import ModelSettings
 from calque.explain.fit import fit, parameters
 from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Text, error, nearest
+from calque.layers.contract import Registry
 from calque.layers.registry import builtin
-from calque.papers import read_paper
 from calque.papers.figures import PaperFigure, paper_figures
-from calque.papers.paper import ComputedTable, PrintedTable, Row
+from calque.papers.paper import ComputedTable, Paper, PrintedTable, Row
 from calque.papers.request import Request, TableCell
+from calque.workflow.plugins import registry_of
 
 HEADS = 8
 """Heads of a text that sets no other number."""
@@ -25,38 +27,33 @@ WIDTH, STEP = "d", 8
 _HEADS = re.compile(r"^heads = .+$", re.MULTILINE)
 
 
-def table_of(paper: str, name: str) -> PrintedTable:
-    """A table of a paper whose rows are trained. Raises X220 (no such paper) and X701."""
-    here = read_paper.paper(paper)
-    return next((table for table in here.tables if table.name == name), None) or _refuse(paper, name, "train")
+def table_of(paper: Paper, name: str) -> PrintedTable:
+    """A table of a paper whose rows are trained. Raises X701."""
+    return next((table for table in paper.tables if table.name == name), None) or _refuse(paper, name, "train")
 
 
-def computed_table(paper: str, name: str) -> ComputedTable:
-    """A table of a paper that no training fills. Raises X220 (no such paper) and X701."""
-    here = read_paper.paper(paper)
-    return next((table for table in here.computed if table.name == name), None) or _refuse(paper, name, "compute")
+def computed_table(paper: Paper, name: str) -> ComputedTable:
+    """A table of a paper that no training fills. Raises X701."""
+    return next((table for table in paper.computed if table.name == name), None) or _refuse(paper, name, "compute")
 
 
-def figure_of(paper: str, name: str) -> PaperFigure:
-    """A figure of a paper. Raises X220 (no such paper) and X701."""
-    read_paper.paper(paper)
-    return paper_figures().get(f"{paper}/{name}") or _refuse(paper, name, "draw")
+def figure_of(paper: Paper, name: str) -> PaperFigure:
+    """A figure of a paper. Raises X701."""
+    return paper_figures().get(f"{paper.name}/{name}") or _refuse(paper, name, "draw")
 
 
-def _refuse(paper: str, name: str, kind: str) -> NoReturn:
-    here = read_paper.paper(paper)
-    figures = [figure.partition("/")[2] for figure in paper_figures() if figure.startswith(f"{paper}/")]
+def _refuse(paper: Paper, name: str, kind: str) -> NoReturn:
+    figures = [figure.partition("/")[2] for figure in paper_figures() if figure.startswith(f"{paper.name}/")]
     known = {
-        "train": [table.name for table in here.tables],
-        "compute": [table.name for table in here.computed],
+        "train": [table.name for table in paper.tables],
+        "compute": [table.name for table in paper.computed],
         "draw": figures,
     }
     command = next((command for command, names in known.items() if name in names), None)
     names = sorted(known[kind])
     what = {"train": "table to train", "compute": "table to compute", "draw": "figure"}[kind]
-    raise error(
-        "X701", None, paper=paper, kind=what, name=name, command=command, near=nearest(name, names), names=names or None
-    )
+    where, near = paper.file or paper.name, nearest(name, names)
+    raise error("X701", None, paper=where, kind=what, name=name, command=command, near=near, names=names or None)
 
 
 def named_rows(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
@@ -75,15 +72,18 @@ def rows_of(table: PrintedTable, paper: str, names: Sequence[str]) -> list[Row]:
     return [row for row in table.rows if row.key in chosen]
 
 
-def checked_row(text: Text, settings: Mapping[str, str]) -> tuple[CheckedDefinition, dict[str, str]]:
-    """A row's definition under `settings`, NAME=VALUE by name, and those of them that it reads.
+def checked_row(
+    text: Text, settings: Mapping[str, str], library: Registry | None = None
+) -> tuple[CheckedDefinition, dict[str, str]]:
+    """A row's definition under `settings`, NAME=VALUE by name, and those of them that it reads; layers are those of Calque unless
+    there is a `library`.
 
     Raises what `check` raises.
     """
     given = dict(settings)
     while True:
         try:
-            return check(text, builtin(), reader("calque", parse_settings(list(given.values())))), given
+            return check(text, library or builtin(), reader("calque", parse_settings(list(given.values())))), given
         except CalqueError as fault:
             unread = {str(d.fields.get("name")) for d in fault.diagnostics if d.code in ("C127", "X222")}
             if not unread & given.keys():
@@ -104,17 +104,22 @@ def heads_of(text: Text, settings: Mapping[str, str]) -> int:
 
 
 def matched(
-    text: Text, settings: Mapping[str, str], target: int, around: Surroundings, setting: str = WIDTH
+    text: Text,
+    settings: Mapping[str, str],
+    target: int,
+    around: Surroundings,
+    setting: str = WIDTH,
+    library: Registry | None = None,
 ) -> tuple[CheckedDefinition, dict[str, str]]:
     """A row at the value of a setting at which it has nearest to `target` parameters in all: the width, a multiple of twice the
     heads, or the other setting that its table names, a multiple of 8.
 
     Raises what `check` and `calque.explain.fit` raise.
     """
-    taken = checked_row(text, settings)[1]
+    taken = checked_row(text, settings, library)[1]
     step = 2 * heads_of(text, settings) if setting == WIDTH else STEP
-    value = fit(text, target, setting, step, around, tuple(taken.values()))
-    return checked_row(text, {**settings, setting: f"{setting}={value}"})
+    value = fit(text, target, setting, step, around, tuple(taken.values()), library=library)
+    return checked_row(text, {**settings, setting: f"{setting}={value}"}, library)
 
 
 class Texts:
@@ -122,7 +127,8 @@ class Texts:
 
     def __init__(self, request: Request):
         """Raises X222, X701, and what is wrong with settings."""
-        self.request, self.table = request, table_of(request.paper, request.table)
+        self.request, self.table = request, table_of(request.whole, request.table)
+        self.library = registry_of(ModelSettings(plugins=request.whole.plugins))
         self.settings = by_name(request.settings)
         self._targets: dict[Surroundings, int] = {}
         self._refuse_unread()
@@ -132,7 +138,7 @@ class Texts:
         read: set[str] = set()
         for row in self.table.rows if self.settings else ():
             try:
-                read |= checked_row(Text(row.name, row.at(self.request.pair)), self.settings)[1].keys()
+                read |= self._checked(row)[1].keys()
             except CalqueError:
                 return
         for name, statement in parse_settings(self.request.settings).items():
@@ -144,15 +150,20 @@ class Texts:
 
         Raises what `check` raises.
         """
-        text = Text(
-            f"zoo/{self.request.paper}/{self.request.table}/{row}.adl", self.table.row(row).at(self.request.pair)
-        )
         if self.request.match in (None, row):
-            return checked_row(text, self.settings)
+            return self._checked(self.table.row(row))
         if around not in self._targets:
             self._targets[around] = parameters(self.definition(str(self.request.match), around)[0], around)
         setting = self.table.match.setting if self.table.match is not None else WIDTH
-        return matched(text, self.settings, self._targets[around], around, setting)
+        text = self._text(self.table.row(row))
+        return matched(text, self.settings, self._targets[around], around, setting, self.library)
+
+    def _text(self, row: Row) -> Text:
+        """The text of a row, at the sizes that are asked for."""
+        return Text(row.place or f"zoo/{row.name}.adl", row.at(self.request.pair))
+
+    def _checked(self, row: Row) -> tuple[CheckedDefinition, dict[str, str]]:
+        return checked_row(self._text(row), self.settings, self.library)
 
     def check(self, rows: Iterable[str], around: Surroundings) -> None:
         """Raises what is wrong with the definitions of rows, everything together and once."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from calque.ground.table import pipes
 from calque.ledger.entry import Entry
 from calque.papers import read_paper
+from calque.papers.commands import asked_by
 from calque.papers.notes import Plan, PlannedTable
-from calque.papers.request import MEMBERS, Request, request_of
+from calque.papers.request import MEMBERS, Request
 from calque.papers.under_trained import UNDER_TRAINED, marks
 from calque.zoo.row_texts import place
 
@@ -41,7 +42,7 @@ def trained_cells(entries: Sequence[Entry]) -> dict[tuple[str, str], list[Entry]
     cells: dict[tuple[str, str], list[Entry]] = {}
     seen = set()
     for entry in entries:
-        request = request_of(entry.command)
+        request = asked_by(entry)
         if request is not None and "row" in entry.conditions and MEMBERS not in entry.conditions:
             training = entry.architecture_hash, entry.data_hash, str(entry.seed), entry.figures.get("training seconds")
             if None not in training and training in seen:
@@ -81,7 +82,7 @@ def missing(entries: Sequence[Entry], planned: PlannedTable) -> list[MissingCell
     learned = marks(entries)
     there: dict[tuple[str, int], bool] = {}
     for entry in entries:
-        request = request_of(entry.command)
+        request = asked_by(entry)
         if request is None or "row" not in entry.conditions or not _asks_for(planned, request):
             continue
         cell = str(entry.conditions["row"]), int(str(entry.seed))

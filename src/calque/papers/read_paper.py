@@ -79,8 +79,9 @@ def _joined_row(where: str, text: Keys, figures: Keys) -> Keys:
     return {**{key: value for key, value in text.items() if key != "models"}, **figures}
 
 
-def load_paper(name: str, data: Keys, texts: Mapping[str, str]) -> Paper:
+def load_paper(name: str, data: Keys, texts: Mapping[str, str], commented: bool = True) -> Paper:
     """A paper from its TOML, as `joined` returns it; `texts` are the architectures of its folder, which rows name with `same`.
+    `commented`: texts begin with comments that say which row they are.
 
     Raises ValueError, with the place, for a key that is missing or unknown, and for a name of something that does not exist.
     """
@@ -89,7 +90,7 @@ def load_paper(name: str, data: Keys, texts: Mapping[str, str]) -> Paper:
         LanguagePair(pair, *_keys(entry, f"pairs.{pair}", "title settings").values())
         for pair, entry in keys["pairs"].items()
     )
-    expanded = TableTexts(name, data, texts)
+    expanded = TableTexts(name, data, texts, commented)
     tables = tuple(_table(key, entry, expanded) for key, entry in keys["tables"].items())
     claims = tuple(_claim(entry, f"claims[{k}]", tables) for k, entry in enumerate(keys["claims"]))
     computed = tuple(load_computed(key, entry) for key, entry in (keys["computed"] or {}).items())

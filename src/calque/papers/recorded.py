@@ -7,11 +7,12 @@ from pathlib import Path
 from calque.ground.diagnostics import Place, error
 from calque.ledger import entry as ledger
 from calque.ledger.entry import Entry
+from calque.papers.commands import asked_by, name_in_ledger
 from calque.papers.evidence import LedgerEvidence, numbers_of
 from calque.papers.ledger_tables import comparable
 from calque.papers.measures import complete
 from calque.papers.output import OutputFolder
-from calque.papers.request import CELLS, SPEED, Request, Tell, name_in_ledger, request_of
+from calque.papers.request import CELLS, SPEED, Request, Tell
 from calque.papers.scoring import LEFT_OUT
 from calque.run.tensors import writing
 
@@ -22,8 +23,9 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     What cells lack is measured first, for other tables of the paper with the same rows too, see `calque.papers.measures`. An entry
     that the ledger has with the same figures stays as it is, and notes that somebody added stay. One of the same row, on the same
     text and at the same sizes, but trained in another way, is removed; with `beside` it stays. Raises X706 where nothing is
-    finished, what is wrong with an entry, and K301.
+    finished, X867 for a table of the user's, what is wrong with an entry, and K301.
     """
+    _refuse_own(folder)
     for what, why in complete(folder, others=True).items():
         tell(f"not measured: {what}: {why}")
     here = folder.corpus.further(folder.root)
@@ -46,6 +48,11 @@ def record_folder(folder: OutputFolder, into: Path, beside: bool, tell: Tell) ->
     return len(cells) + len(timings)
 
 
+def _refuse_own(folder: OutputFolder) -> None:
+    if folder.request.own is not None:
+        raise error("X867", Place(str(folder.out)))
+
+
 def _add(entries: Sequence[Entry], into: Path, known: Mapping[str, Entry], tell: Tell) -> None:
     """Records the entries whose figures are not those of the `known` ones; what was noted of the same training stays."""
     for entry in entries:
@@ -66,12 +73,12 @@ def replaced(held: Sequence[Entry], new: Sequence[Entry], beside: bool) -> Itera
     names = {entry.id for entry in new}
     ways: dict[tuple[Request, object], set[Request]] = {}
     for entry in new:
-        if (asked := request_of(entry.command)) is not None:
+        if (asked := asked_by(entry)) is not None:
             ways.setdefault((comparable(asked), entry.conditions.get("row")), set()).add(asked.training)
     for entry in held:
         if entry.id in names:
             continue
-        asked = request_of(entry.command) if "row" in entry.conditions and not beside else None
+        asked = asked_by(entry) if "row" in entry.conditions and not beside else None
         if name_in_ledger(entry) in names or (
             asked is not None
             and asked.training not in ways.get((comparable(asked), entry.conditions["row"]), {asked.training})

@@ -13,7 +13,7 @@ from calque.ground.table import aligned, pipes
 from calque.papers.claims import ClaimVerdict, ContrastResult
 from calque.papers.learning import LearningCurves
 from calque.papers.metrics import TIMED, TRAINED
-from calque.papers.paper import Column, Figure, PrintedTable
+from calque.papers.paper import Column, Figure, Paper, PrintedTable
 from calque.papers.picture import Bars, picture
 from calque.papers.request import Request, Tell
 from calque.papers.under_trained import RULE
@@ -33,7 +33,7 @@ class ReportOptions:
     trials: int = 10_000
     default: str | None = None
 
-    def column(self, paper: str, table: PrintedTable, metrics: Sequence[str] = (*TRAINED, *TIMED)) -> Column:
+    def column(self, paper: Paper, table: PrintedTable, metrics: Sequence[str] = (*TRAINED, *TIMED)) -> Column:
         """The column of a table whose metric is one of `metrics`. Raises X707 and X708."""
         printed = [column.metric for column in table.columns]
         metric = self.metric or next((m for m in ("bleu", *printed) if m in printed and m in metrics), metrics[0])
@@ -41,7 +41,9 @@ class ReportOptions:
         if not columns:
             name = metric if self.pair is None else f"{self.pair} {metric}"
             names = [str(column) for column in table.columns]
-            raise error("X707", None, table=f"{paper}/{table.name}", name=name, near=nearest(name, names), names=names)
+            raise error(
+                "X707", None, table=f"{paper.name}/{table.name}", name=name, near=nearest(name, names), names=names
+            )
         if columns[0].of.obstacle:
             raise error("X708", None, metric=metric, reason=columns[0].of.obstacle)
         return next((column for column in columns if self.pair is None and column.pair == self.default), columns[0])
@@ -49,7 +51,7 @@ class ReportOptions:
     def column_in(self, out: Path, request: Request, metrics: Sequence[str] = (*TRAINED, *TIMED)) -> Column:
         """The column beside the rows of an output folder. Raises X707, X708, and X851 where the paper takes other sizes for its
         pair than these rows have."""
-        column = self.column(request.paper, request.printed, metrics)
+        column = self.column(request.whole, request.printed, metrics)
         if not request.has_sizes_of(column.pair):
             raise error("X851", Place(str(out)), expected=request.pair or "no language pair", found=column.pair)
         return column
@@ -103,7 +105,7 @@ class Report:
             "",
             *table,
             "",
-            *["Claims of the paper, tested here:", ""] * bool(self.claims),
+            *[f"Claims{' of the paper' * (self.request.own is None)}, tested here:", ""] * bool(self.claims),
         ]
         for one in self.claims:
             said_of = _said_of(one, self.request.printed.columns)
@@ -169,8 +171,8 @@ def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> l
 def _said_of(one: ClaimVerdict, columns: Sequence[Column]) -> str:
     """The section of a claim, and the columns that it is about."""
     whole = set(one.claim.columns) == set(columns)
-    where = "not in the paper" if one.claim.ours else f"section {one.claim.section}"
-    return f"{where}, of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
+    where = "not in the paper, " * one.claim.ours or f"section {one.claim.section}, " * bool(one.claim.section)
+    return f"{where}of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
 
 
 def _columns(columns: Sequence[Column]) -> Iterator[str]:

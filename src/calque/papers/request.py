@@ -6,17 +6,16 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from calque.adl.settings import parse_settings
+from calque.experiment.toml import literal
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import write_whole
-from calque.ledger.entry import Entry
 from calque.papers import read_paper
 from calque.papers.corpora import TrainingCorpus
-from calque.papers.metrics import TIMED
-from calque.papers.paper import PrintedTable
+from calque.papers.paper import Paper, PrintedTable
 from calque.papers.recipes import Budget
 from calque.run.tensors import writing
 from calque.zoo.row_texts import place
@@ -71,6 +70,10 @@ class Request:
     """Of a recipe of the user's: its file."""
     recipe_text: str = ""
     """Of a recipe of the user's: digest of its text."""
+    paper_file: str = ""
+    """Of a table of the user's: the file that it is in."""
+    own: Paper | None = field(default=None, compare=False, repr=False)
+    """Of a table of the user's: all tables of the file. No part of what is written."""
 
     @property
     def command(self) -> str:
@@ -89,7 +92,15 @@ class Request:
 
     def command_to(self, verb: str) -> str:
         """The command that trains or times it, without folders, rows and seeds."""
-        words = ["calque", "reproduce", verb, self.paper, self.table, "--corpus", self.file or self.corpus]
+        words = [
+            "calque",
+            "reproduce",
+            verb,
+            self.paper_file or self.paper,
+            self.table,
+            "--corpus",
+            self.file or self.corpus,
+        ]
         words += ["--recipe", self.recipe_file or self.recipe]
         for name, amount in dataclasses.asdict(self.limits).items():
             words += [f"--{name}", f"{amount:g}" if name == "minutes" else str(amount)] if amount is not None else []
@@ -100,9 +111,15 @@ class Request:
         return shlex.join(words)
 
     @property
+    def of_rows(self) -> tuple[str, ...]:
+        """Keys of the experiments that belong to the rows: the paper's, and plugins with layers that they may name."""
+        plugins = self.whole.plugins
+        return (*self.keys, f"model.plugins={literal(plugins)}") if plugins else self.keys
+
+    @property
     def all_overrides(self) -> tuple[str, ...]:
-        """Keys of the experiments: the paper's, then those of the command, which have the last word."""
-        return (*self.keys, *self.overrides)
+        """Keys of the experiments: those of the rows, then those of the command, which have the last word."""
+        return (*self.of_rows, *self.overrides)
 
     @property
     def other_pair(self) -> list[str]:
@@ -110,14 +127,24 @@ class Request:
         return [] if self.pair is None or self.has_sizes_of(self.printed.pairs[0]) else [self.pair]
 
     @property
+    def asked(self) -> dict[str, object]:
+        """All of it by name, to be written."""
+        return {key: value for key, value in vars(self).items() if key != "own"}
+
+    @property
+    def whole(self) -> Paper:
+        """The paper. Raises X220 where there is none of that name."""
+        return self.own or read_paper.paper(self.paper)
+
+    @property
     def printed(self) -> PrintedTable:
         """The paper's table."""
-        return read_paper.paper(self.paper).table(self.table)
+        return self.whole.table(self.table)
 
     @property
     def title(self) -> str:
         """The paper, the table, and what it is about."""
-        return f"{read_paper.paper(self.paper).cite}, {place(self.table)}: {self.printed.title}"
+        return f"{self.whole.cite}, {place(self.table)}: {self.printed.title}"
 
     @property
     def given(self) -> tuple[str, ...]:
@@ -139,6 +166,11 @@ class Request:
         if len(text) > LONGEST_WAY:
             return digest[:12]
         return text if text == whole.replace("_", "-") else f"{text}-{digest[:6]}"
+
+    @property
+    def sizes(self) -> str | None:
+        """The paper's language pair whose sizes its rows have; a table of the user's has none."""
+        return self.pair if self.own is None else None
 
     @property
     def training(self) -> "Request":
@@ -174,15 +206,6 @@ class TableCell:
         return "-".join([*asked, *budget, *([request.way] if whole and request.way else []), "seed", str(self.seed)])
 
 
-def name_in_ledger(entry: Entry) -> str:
-    """The name that an entry of an output folder has in a ledger."""
-    if (request := request_of(entry.command)) is None or not request.way:
-        return entry.id
-    if "row" not in entry.conditions:
-        return entry.id.removesuffix(f"-{request.way}") + f"-{request.way}"
-    return TableCell(str(entry.conditions["row"]), int(str(entry.seed))).name(request, whole=True)
-
-
 def write_members(cells: Sequence[TableCell]) -> str:
     """Cells as a condition: `ROW SEED, ROW SEED`."""
     return ", ".join(f"{cell.row} {cell.seed}" for cell in cells)
@@ -211,7 +234,7 @@ def claim_folder(out: Path, request: Request, corpus: TrainingCorpus) -> None:
             raise error("X405", Place(str(out)), name=out)
         else:
             out.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (json.dumps(dataclasses.asdict(request), indent=1) + "\n").encode())
+            write_whole(path, (json.dumps(request.asked, indent=1) + "\n").encode())
         corpus.record(out)
 
 
@@ -239,66 +262,6 @@ def tuning_folder(paper: str, table: str) -> Path:
     return Path("runs") / "tune" / paper / table
 
 
-def _options(command: str) -> tuple[list[str], dict[str, list[str]]] | None:
-    """The verb, paper and table of a `calque reproduce`, and the values of its options; None for another command.
-
-    A command of an earlier version has no verb; its options show which one is meant.
-    """
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a command of another kind, whose quotes are not closed
-        return None
-    if words[:2] != ["calque", "reproduce"] or len(words) < 4:
-        return None
-    named = words[2] in COMMANDS
-    rest = words[5:] if named else words[4:]
-    options: dict[str, list[str]] = {}
-    for name, value in zip(rest[::2], rest[1::2], strict=False):
-        options.setdefault(name.removeprefix("--"), []).append(value)
-    verb = TIME if options.get("metric", [""])[-1] in TIMED else TRAIN
-    return (words[2:5] if named else [verb, *words[2:4]]), options
-
-
-def current_form(command: str) -> str:
-    """A recorded command in today's form; one of an earlier version has no verb."""
-    if (read := _options(command)) is None or shlex.split(command)[2] in COMMANDS:
-        return command
-    (verb, paper, table), options = read
-    words = ["calque", "reproduce", verb, paper, table]
-    for name, values in options.items():
-        for value in values:
-            if verb == TIME and name == "metric":
-                continue
-            words += ["--repeats" if verb == TIME and name == "seeds" else f"--{name}", value]
-    return shlex.join(words)
-
-
-def request_of(command: str) -> Request | None:
-    """The request of a recorded command; None for another command than `calque reproduce`."""
-    if (read := _options(command)) is None:
-        return None
-    (_, paper, table), options = read
-    one = {name: values[-1] for name, values in options.items()}
-    settings, overrides = divided(options.get("set", ()))
-    corpus, recipe = one.get("corpus", "multi30k"), one.get("recipe", "budget")
-    return Request(
-        paper,
-        table,
-        Path(corpus).stem,
-        recipe.removesuffix(".toml").rpartition("/")[2],
-        float(one["minutes"]) if "minutes" in one else None,
-        int(one["updates"]) if "updates" in one else None,
-        one.get("match-to"),
-        settings,
-        overrides,
-        one.get("pair"),
-        file=corpus if corpus.endswith(".toml") else "",
-        epochs=int(one["epochs"]) if "epochs" in one else None,
-        patience=int(one["patience"]) if "patience" in one else None,
-        recipe_file=recipe if recipe.endswith(".toml") else "",
-    )
-
-
 def divided(values: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The values of `--set`: settings of definitions, NAME=VALUE, and keys of experiments, SECTION.KEY=VALUE."""
     given = tuple(values)
@@ -314,9 +277,9 @@ def with_recipe(recipe: Sequence[str], settings: Sequence[str]) -> tuple[str, ..
 
 def _differences(recorded: Request, request: Request) -> Iterator[tuple[str, object, object]]:
     """Key and both values of what is not the same; pairs of equal sizes count as the same."""
-    before, now = dataclasses.asdict(recorded), dataclasses.asdict(request)
+    before, now = recorded.asked, request.asked
     for key in before:
-        if key not in ("pair", "file", "recipe_file") and _meant(before[key]) != _meant(now[key]):
+        if key not in ("pair", "file", "recipe_file", "paper_file") and _meant(before[key]) != _meant(now[key]):
             yield key, before[key], now[key]
     if not request.has_sizes_of(recorded.pair):
         yield "pair", recorded.pair, request.pair

@@ -84,7 +84,7 @@ def publish_cell(
         "quality",
         f"{folder.request.command} {command}",
         {**{name: round(score.value, 3) for name, score in scored.items()}, **figures},
-        {**where, **{f"{name} signature": score.signature for name, score in scored.items()}},
+        {**where, **corpus.condition, **{f"{name} signature": score.signature for name, score in scored.items()}},
         architecture_hash=architecture_hash,
         data_hash=data_hash,
         seed=cell.seed,

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from calque.ground.diagnostics import CalqueError, Text
 from calque.ledger.entry import Entry
-from calque.papers import read_paper
 from calque.papers.halving import DROPOUTS
 from calque.papers.paper import PrintedTable, Row
 from calque.papers.plan import by_name, checked_row
@@ -49,7 +48,7 @@ def _borrowed(
 
 def tables_like(request: Request) -> Iterator[Request]:
     """The paper's other tables at the sizes that a table's rows have."""
-    paper = read_paper.paper(request.paper)
+    paper = request.whole
     sizes = paper.pair(request.pair or request.printed.pairs[0]).settings
     for table in paper.tables if request.match is None else ():
         if table.name != request.table:
@@ -76,7 +75,7 @@ def tests_a_claim(table: Request, entries: Sequence[Entry]) -> bool:
     for entry in entries:
         row = str(entry.conditions["row"])
         having[row] = having.get(row, set(entry.figures)) & entry.figures.keys()
-    for claim in read_paper.paper(table.paper).claims:
+    for claim in table.whole.claims:
         if claim.table == table.table:
             shared = set.intersection(*(having.get(row, set()) for row in claim.compared))
             if sum(column.figure in shared for column in claim.columns) >= (2 if claim.across else 1):

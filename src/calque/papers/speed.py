@@ -84,7 +84,7 @@ def time_table(
         "beam": experiment.decode.beam,
         "repeats": repeats,
         "settings": " ".join(request.settings) or "as in the texts",
-        "sizes": request.pair,
+        "sizes": request.sizes,
         "keys": settings_text(next(map(_experiment, selection.runs.values()), experiment)),
     }
     command = f"--rows {','.join(cases)} --repeats {repeats} --sentences {sentences}"

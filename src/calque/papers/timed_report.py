@@ -7,14 +7,14 @@ from pathlib import Path
 
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
-from calque.papers import read_paper
 from calque.papers.claims import ClaimVerdict, claims_of, judge_all
+from calque.papers.commands import current_form, name_in_ledger
 from calque.papers.metrics import METRICS, TIMED, UNMEASURED
 from calque.papers.output import OutputFolder
 from calque.papers.paper import Column, Figure, PrintedTable, Row
 from calque.papers.ranges import Ranges
 from calque.papers.report import Report, ReportOptions, paper_text, under_trained_remarks
-from calque.papers.request import CELLS, MODELS, SPEED, Request, current_form, name_in_ledger
+from calque.papers.request import CELLS, MODELS, SPEED, Request
 from calque.papers.timings import Repeats, measured, repeated, times, timing_in
 from calque.papers.under_trained import label_of, marked_rows, why_untested
 
@@ -67,7 +67,7 @@ def timed_cells(timing: Entry, cells: Sequence[Entry]) -> list[Entry]:
 
 def make_report(request: Request, entry: Entry, cells: Sequence[Entry], column: Column) -> Report:
     """The report of a timing beside the paper's pair that `column` names; `cells` are those whose models were timed, if any."""
-    paper, table = read_paper.paper(request.paper), request.printed
+    paper, table = request.whole, request.printed
     timed = measured(entry, table)
     here, ranges = _beside(timed, column, table), _ranges(entry, table, column)
     rows = [row for row in table.rows if any(row.key in values for values in timed.values())]

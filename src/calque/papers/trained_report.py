@@ -14,7 +14,6 @@ from calque.evaluate.statistics import Measure
 from calque.ground.diagnostics import Place, error
 from calque.ledger.entry import Entry
 from calque.ledger.entry import read as read_entries
-from calque.papers import read_paper
 from calque.papers.claims import ClaimVerdict, Evidence, Resampling, claims_of, judge_all
 from calque.papers.learning import LearningCurves
 from calque.papers.measures import complete
@@ -102,7 +101,7 @@ class TrainedCells:
     @property
     def pair(self) -> str:
         """The paper's language pair, in words."""
-        return read_paper.paper(self.request.paper).pair(self.column.pair).title
+        return self.request.whole.pair(self.column.pair).title
 
     @property
     def printed(self) -> str:
@@ -121,7 +120,7 @@ class TrainedCells:
     def notes(self) -> list[str]:
         """The notes of the entries, and rows that earlier versions trained without a key that the paper's file sets."""
         notes = list(_unique(entry.notes for entry in self.entries if entry.notes))
-        for key in read_paper.paper(self.request.paper).keys:
+        for key in self.request.whole.keys:
             without = (e for e in self.entries if key not in str(e.conditions.get("keys", key)).split())
             rows = ", ".join(_unique(str(e.conditions["row"]) for e in without))
             notes += [f"Trained without `{key}`, which the paper's rows need: {rows}."] if rows else []
@@ -206,7 +205,7 @@ def verdicts(
         why = why_untested(claim, request, cells.under_trained) or NO_TEXT * (collect is None)
         return why or next((reason for row, reason in (lacking or {}).items() if row in claim.compared), "")
 
-    claims = claims_of(read_paper.paper(request.paper).claims, request.table, column.metric)
+    claims = claims_of(request.whole.claims, request.table, column.metric)
     return judge_all(claims, request.printed, obstacle, collect or (lambda tested: Ranges({})))
 
 
@@ -217,7 +216,8 @@ def make_report(cells: TrainedCells, collect: Collect | None, lacking: Mapping[s
     judged = verdicts(cells, collect, lacking)
     keys, seeds = ",".join(row.row for row in rows), max(max(row.seeds) for row in rows)
     base = dataclasses.replace(request, pair=None).command
-    command = f"{base} --rows {keys} --seeds {seeds} --pair {column.pair} --metric {column.metric}"
+    pair = f" --pair {column.pair}" * (request.own is None)
+    command = f"{base} --rows {keys} --seeds {seeds}{pair} --metric {column.metric}"
     shown = (
         SHOWN
         if any(f[0] == column.figure for f in SHOWN)
@@ -248,7 +248,7 @@ def _content(cells: TrainedCells, judged: Sequence[ClaimVerdict]) -> dict[str, o
     """The report for programs."""
     request, column = cells.request, cells.column
     return {
-        "asked": dataclasses.asdict(request),
+        "asked": request.asked,
         "title": request.title,
         "columns": [dataclasses.asdict(c) for c in request.printed.columns],
         "corpus": cells.corpus,

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from calque.ground.diagnostics import CalqueError
 from calque.ledger.convergence import FALLING, NO_CURVE, NOT_CONVERGED, why_not_converged
 from calque.ledger.entry import Entry
+from calque.papers.commands import asked_by
 from calque.papers.corpora import CORPORA
 from calque.papers.paper import Claim
-from calque.papers.read_paper import paper as paper_of
 from calque.papers.recipes import Budget
-from calque.papers.request import MEMBERS, Request, TableCell, read_members, request_of
+from calque.papers.request import MEMBERS, Request, TableCell, read_members
 from calque.papers.shared_cells import own_row
 
 UNDER_TRAINED, BELOW_FLOOR = "under-trained", "below the floor"
@@ -33,7 +33,7 @@ def label_of(reason: str) -> str:
 
 def marks(entries: Sequence[Entry]) -> dict[str, str]:
     """Why cells are under-trained, by the names of their entries; cells that are not are left out."""
-    asked = [(entry, request_of(entry.command)) for entry in entries if "row" in entry.conditions]
+    asked = [(entry, asked_by(entry)) for entry in entries if "row" in entry.conditions]
     requested = [(entry, request) for entry, request in asked if request is not None]
     cells = {(r, TableCell(str(e.conditions["row"]), int(str(e.seed)))): e for e, r in requested}
     reasons = {e.id: [*_unfinished(e, r, cells), *_low(e, r)] for e, r in requested}
@@ -56,7 +56,7 @@ def why_untested(claim: Claim, request: Request, under_trained: Mapping[str, str
         return f"{', '.join(some)} {'is' if len(some) == 1 else 'are'} {UNDER_TRAINED}"
     pairs = dict.fromkeys(column.pair for column in claim.columns)
     if claim.only and (request.corpus in CORPORA or request.pair not in pairs):
-        return f"it is about {' and '.join(paper_of(request.paper).said_of(claim))} alone"
+        return f"it is about {' and '.join(request.whole.said_of(claim))} alone"
     if not any(request.has_sizes_of(pair) for pair in pairs):
         return f"the paper takes other settings for {', '.join(pairs)} than the rows have here"
     return ""
@@ -85,7 +85,7 @@ def _end(request: Request) -> str:
 def _low(entry: Entry, request: Request) -> Iterator[str]:
     """Whether BLEU is below the floor of the row; corpora of the user's have none."""
     try:
-        paper = paper_of(request.paper)
+        paper = request.whole
         table = next(t for t in paper.tables if t.name == request.table)
         row = next(row for row in table.rows if row.key == own_row(entry))
     except (CalqueError, StopIteration):  # an entry of a paper, table or row that the zoo no longer has

@@ -39,9 +39,10 @@ class RowText:
 class TableTexts:
     """Expands the rows of a paper's tables; a row can take the text of an earlier one, with other values of its settings."""
 
-    def __init__(self, paper: str, data: Keys, texts: Mapping[str, str]):
-        """`texts` are the architectures of the paper's folder, which rows name with `same`."""
-        self.paper, self.cite = paper, data["cite"]
+    def __init__(self, paper: str, data: Keys, texts: Mapping[str, str], commented: bool = True):
+        """`texts` are the architectures of the paper's folder, which rows name with `same`. `commented`: what is expanded begins
+        with comments that say which row it is."""
+        self.paper, self.cite, self.commented = paper, data["cite"], commented
         self.statements: dict[str, object] = {**data["settings"], **data.get("definitions", {})}
         self.sizes: dict[str, Mapping[str, object]] = {p: entry["settings"] for p, entry in data["pairs"].items()}
         self.texts, self.rows = dict(texts), set[str]()
@@ -60,7 +61,7 @@ class TableTexts:
         body = self._body(where, entry)
         note = " ".join(entry.get("note", "").split())
         head = [f"{self.cite}, {place(table)}: {entry['label']}.", *textwrap.wrap(note, 118)]
-        comment = "".join(f"# {line}\n" for line in head) + "\n"
+        comment = "".join(f"# {line}\n" for line in head) + "\n" if self.commented else ""
         texts = {pair: comment + self._sized(body, pair, self.own[where]) for pair in dict.fromkeys(pairs)}
         name = f"{self.paper}/{where}"
         return RowText(name, entry["label"], note, texts, comment + body, model if models else None, models)
