@@ -34,6 +34,7 @@ from calque.papers import read_paper
 from calque.papers.plan import checked_row
 from calque.train.initialise import initialise
 from calque.train.loss import batch_loss
+from calque.train.objective import Objective
 
 ROWS = ("base", "hc-sa", "hc-all", "sh-x", "base-sa", "sh-x-sa")
 PAIRS = {"small": "iwslt16-ende", "large": "wmt16-enro"}
@@ -115,7 +116,7 @@ def kept_bytes(model: Model, batch: Batch) -> int:
         return t
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
-        loss = batch_loss(model, batch, 0.1)[0]
+        loss = batch_loss(model, batch, Objective(0.1))[0]
     total = sum(t.untyped_storage().nbytes() for at, t in held.items() if at not in own)
     del loss
     return total

@@ -18,6 +18,7 @@ from calque.native.graphs import NotCapturable
 from calque.train import captured
 from calque.train.captured import CapturedGradients, padded, room, updater_of
 from calque.train.loss import batch_loss
+from calque.train.objective import Objective
 from calque.train.optimise import Updater
 from calque.train.update import update
 
@@ -48,7 +49,7 @@ def gradients(of: Model) -> dict[str, Tensor]:
 
 def eagerly(made: Model, data: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     made.zero_grad(set_to_none=True)
-    loss, nll = batch_loss(made, data, 0.1)
+    loss, nll = batch_loss(made, data, Objective(0.1))
     torch.autograd.backward(loss)
     found = gradients(made)
     made.zero_grad(set_to_none=True)

@@ -11,6 +11,7 @@ from whole_loss import cross_entropy
 from calque.experiment import TrainSettings
 from calque.train.loss import output_loss
 from calque.train.muon import MOMENTUM, muon, muon_rate, orthogonal
+from calque.train.objective import Objective
 from calque.train.optimise import Updater, squares_decay
 
 
@@ -230,20 +231,45 @@ def test_the_loss_in_chunks_is_the_cross_entropy(smoothing: float, with_bias: bo
     target = torch.randint(0, 9, (11,))
     inputs = [t for t in (z, weight, bias) if t is not None]
     plain = cross_entropy(torch.nn.functional.linear(z, weight, bias), target, smoothing)
-    chunked = output_loss(z, weight, bias, target, smoothing, chunk_bytes=4 * 9 * 3)  # three rows at a time
+    chunked = output_loss(z, weight, bias, target, Objective(smoothing), chunk_bytes=4 * 9 * 3)  # three rows at a time
     assert all(torch.allclose(a, b) for a, b in zip(plain, chunked, strict=True))
     with torch.no_grad():
-        silent = output_loss(z, weight, bias, target, smoothing)
+        silent = output_loss(z, weight, bias, target, Objective(smoothing))
     assert all(torch.allclose(a, b) for a, b in zip(plain, silent, strict=True))
     expected, found = (torch.autograd.grad(3 * made[0], inputs) for made in (plain, chunked))
     assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(expected, found, strict=True))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("counts", [True, False])
+def test_r_drop_adds_the_divergences_of_both_passes(smoothing: float, counts: bool) -> None:
+    torch.manual_seed(1)
+    z, weight = (torch.randn(n, 6, dtype=torch.float64, requires_grad=True) for n in (14, 9))
+    bias = torch.randn(9, dtype=torch.float64, requires_grad=True)
+    words = torch.randint(0, 9, (7,))
+    counted = torch.tensor([True, False, True, True, False, True, True]) if counts else torch.ones(7, dtype=torch.bool)
+    logp = torch.nn.functional.linear(z, weight, bias).log_softmax(1)
+    one, other = (half[counted] for half in logp.chunk(2))
+    first, nll = cross_entropy(one, words[counted], smoothing)
+    second, again = cross_entropy(other, words[counted], smoothing)
+    apart = ((one.exp() - other.exp()) * (one - other)).sum()  # KL(p || q) + KL(q || p)
+    plain = (first + second) / 2 + 3.0 / 4 * apart, (nll + again) / 2
+    asked = Objective(smoothing, r_drop=3.0)
+    given = z, weight, bias, words.repeat(2), asked
+    made = output_loss(*given, chunk_bytes=8 * 9 * 4, counted=counted.repeat(2) if counts else None)
+    assert all(torch.allclose(a, b) for a, b in zip(plain, made, strict=True))
+    expected, found = (torch.autograd.grad(5 * each[0], (z, weight, bias)) for each in (plain, made))
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(expected, found, strict=True))
+    with torch.no_grad():
+        silent = output_loss(*given, counted=counted.repeat(2) if counts else None)
+    assert all(torch.allclose(a, b) for a, b in zip(plain, silent, strict=True))
 
 
 def test_the_loss_in_bfloat16_is_near_that_of_float64() -> None:
     torch.manual_seed(1)
     z, weight = torch.randn(50, 16).bfloat16().requires_grad_(), torch.randn(40, 16).bfloat16().requires_grad_()
     target = torch.randint(0, 40, (50,))
-    loss, _ = output_loss(z, weight, None, target, 0.1)
+    loss, _ = output_loss(z, weight, None, target, Objective(0.1))
     torch.autograd.backward(loss)
     exact_z, exact_weight = (t.detach().double().requires_grad_() for t in (z, weight))
     exact, _ = cross_entropy(exact_z @ exact_weight.T, target, 0.1)
@@ -316,7 +342,7 @@ def test_the_loss_of_rows_that_do_not_lie_side_by_side(rows: int) -> None:
     found = []
     for z in (turned, turned.contiguous()):
         leaves = [z.detach().requires_grad_(), weight.clone().requires_grad_()]
-        loss, _ = output_loss(*leaves, None, target, 0.1)
+        loss, _ = output_loss(*leaves, None, target, Objective(0.1))
         found.append((loss, *torch.autograd.grad(loss, leaves)))
     for pair in zip(*found, strict=True):
         torch.testing.assert_close(*pair)

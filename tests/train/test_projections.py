@@ -25,6 +25,7 @@ from calque.layers.projections import (
 from calque.native.kernels import without_kernels
 from calque.train.initialise import initialise
 from calque.train.loss import output_loss
+from calque.train.objective import Objective
 
 WIDENED = (
     "heads = 2\nencoder = pos -> repeat(2, tenc)\ndecoder = pos -> repeat(2, tdec)",
@@ -84,7 +85,7 @@ def test_numbers_are_widened_where_torch_has_no_products_in_bfloat16(
 
     def run() -> Tensor:
         z = model.decode(words, model.encode(words))
-        loss = output_loss(z.flatten(0, 1), model.output.weight, model.output.bias, words.flatten(), 0.1)[0]
+        loss = output_loss(z.flatten(0, 1), model.output.weight, model.output.bias, words.flatten(), Objective(0.1))[0]
         return torch.cat([g.flatten().float() for g in torch.autograd.grad(loss, list(model.parameters()))])
 
     with without_kernels():

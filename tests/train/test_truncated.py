@@ -21,6 +21,7 @@ from calque.model import Model, Shape
 from calque.train.initialise import initialise
 from calque.train.loop import StoppedTraining
 from calque.train.loss import batch_loss, parts
+from calque.train.objective import LIKELIHOOD, Objective
 from calque.train.optimise import Updater
 from calque.train.update import update
 from calque.workflow.steps import run_training
@@ -63,9 +64,9 @@ def learnt(model: Model, made: Any) -> tuple[float, dict[str, Tensor]]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_losses_of_the_parts_add_up_to_that_of_the_whole(family: str, words: int) -> None:
     model, data = make(FAMILIES[family]), batch()
-    made = [part._replace(loss=part.loss.detach()) for part in parts(model, data, 0.1, words)]
+    made = [part._replace(loss=part.loss.detach()) for part in parts(model, data, Objective(0.1), words)]
     with torch.no_grad():
-        loss, nll = batch_loss(model, data, 0.1)
+        loss, nll = batch_loss(model, data, Objective(0.1))
     assert len(made) == -(-8 // words)
     assert sum(part.tokens for part in made) == data.target_tokens
     assert sum(float(part.loss) for part in made) == pytest.approx(float(loss), abs=1e-9)
@@ -76,8 +77,8 @@ def test_the_losses_of_the_parts_add_up_to_that_of_the_whole(family: str, words:
 def test_where_no_state_passes_from_word_to_word_nothing_is_cut(words: int) -> None:
     """So each part teaches the encoder too."""
     model, data = make("encoder = birnn\ndecoder = mlp_src_att\n"), batch()
-    _, whole = learnt(model, parts(model, data, 0.0, 0))
-    _, found = learnt(model, parts(model, data, 0.0, words))
+    _, whole = learnt(model, parts(model, data, LIKELIHOOD, 0))
+    _, found = learnt(model, parts(model, data, LIKELIHOOD, words))
     assert found.keys() == whole.keys()
     for name, expected in whole.items():
         assert torch.allclose(found[name], expected, atol=1e-9), name
@@ -100,7 +101,7 @@ def test_gradients_end_at_the_cut_as_with_a_detached_state_of_torch() -> None:
         target = data.target_out[:, start : start + 3].flatten()
         torch.nn.functional.cross_entropy(model.output(y).flatten(0, 1), target, reduction="sum").backward()
     model.zero_grad()
-    _, found = learnt(model, parts(model, data, 0.0, 3))
+    _, found = learnt(model, parts(model, data, LIKELIHOOD, 3))
     named = {id(p): n for n, p in model.named_parameters()}
     for own, torchs in (
         (rnn.input.weight, cell.weight_ih_l0),

@@ -4,7 +4,8 @@ Every key is a typed field of a section in `keys`, with its unit in its name and
 with a suggestion. The run folder contains the file with all values.
 """
 
-from calque.experiment.keys import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.experiment.decode_keys import DecodeSettings
+from calque.experiment.keys import DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.load import load, override, setting_entry
 from calque.experiment.rules import LIMITS, check
 from calque.experiment.write import differences, digest, to_toml, write

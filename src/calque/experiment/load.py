@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from calque.experiment.decode_keys import DecodeSettings
 from calque.experiment.inline import INLINE, in_file
-from calque.experiment.keys import SECTIONS, DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
+from calque.experiment.keys import SECTIONS, DataSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.rules import RULES, KeyRule, contradictions, taken_over
 from calque.experiment.toml import KeyEntry, parse, parse_override
 from calque.experiment.values import allowed, name_faults, setting, value_faults

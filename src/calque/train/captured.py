@@ -19,6 +19,7 @@ from calque.experiment import TrainSettings
 from calque.model import Model
 from calque.native.graphs import NotCapturable, captured, forget
 from calque.train.loss import Part, output_loss
+from calque.train.objective import Objective, passes
 from calque.train.optimise import Updater
 
 KEPT, SEEN = 256, 4096
@@ -88,7 +89,7 @@ class CapturedGradients:
     def __init__(self, model: Model, settings: TrainSettings, tell: Tell = silent):
         """`tell` is called once, with that reason."""
         self._tell = tell
-        self._model, self._smoothing, self._summed = model, settings.label_smoothing, settings.accumulate > 1
+        self._model, self._objective, self._summed = model, Objective.of(settings), settings.accumulate > 1
         self._parameters = dict(model.named_parameters())
         self._graphs: OrderedDict[tuple[int, int, int], _Graph | None] = OrderedDict()
         # Gradients, and under LOSS and NLL the sums, in tensors that keep their places.
@@ -165,11 +166,11 @@ class CapturedGradients:
 
     def loss(self, given: PaddedBatch) -> tuple[Tensor, Tensor]:
         """The loss to back-propagate and the negative log-likelihood. Asks the device for no number, where no layer does."""
-        model = self._model
+        model, given = self._model, passes(given, self._objective)
         sources = model.encode(given.source, given.source_mask)
         z = model.decode(given.target_in, sources, given.target_mask).flatten(0, 1)
         target, counted = given.target_out.flatten(), given.counted.flatten()
-        return output_loss(z, model.output.weight, model.output.bias, target, self._smoothing, counted=counted)
+        return output_loss(z, model.output.weight, model.output.bias, target, self._objective, counted=counted)
 
     def _make(self, given: PaddedBatch) -> None:
         """Makes loss and gradients, and leaves them in their places. The parameters have no gradients then."""

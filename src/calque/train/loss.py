@@ -15,6 +15,7 @@ from calque.layers.state import accumulated
 from calque.layers.stepping import cut
 from calque.model import Model
 from calque.native.training import DEEP, TrainingKernels, training_kernels_for
+from calque.train.objective import Objective, passes
 
 CHUNK_BYTES, CHUNK_BYTES_THERE = 16 << 20, 64 << 20
 """Logits that live at once, in the type of the model, on a processor and on any other device. Larger blocks are fresh memory from
@@ -32,7 +33,7 @@ class Part(NamedTuple):
 
 
 def parts(
-    model: Model, batch: Batch, smoothing: float, words: int, mark: Callable[[str], None] | None = None
+    model: Model, batch: Batch, objective: Objective, words: int, mark: Callable[[str], None] | None = None
 ) -> Iterator[Part]:
     """A batch in parts of so many target words each, 0: in one; each with the weights there are when it is asked for.
 
@@ -41,10 +42,10 @@ def parts(
     """
     length = batch.target_in.shape[1]
     if not words or words >= length:
-        loss, nll = batch_loss(model, batch, smoothing, mark)
+        loss, nll = batch_loss(model, batch, objective, mark)
         yield Part(loss, nll, batch.target_tokens)
         return
-    device = model.device
+    device, batch = model.device, passes(batch, objective)
     source, source_mask = (t.to(device, non_blocking=True) for t in (batch.source, batch.source_mask))
     before = after = None
     for start in range(0, length, words):
@@ -60,18 +61,18 @@ def parts(
         z = z.flatten(0, 1)[real.to(device, non_blocking=True)]
         if mark is not None:
             mark("forward")
-        loss, nll = output_loss(z, model.output.weight, model.output.bias, target, smoothing)
-        yield Part(loss, nll, len(real))
+        loss, nll = output_loss(z, model.output.weight, model.output.bias, target, objective)
+        yield Part(loss, nll, len(real) // (2 if objective.r_drop else 1))
 
 
 def batch_loss(
-    model: Model, batch: Batch, smoothing: float, mark: Callable[[str], None] | None = None
+    model: Model, batch: Batch, objective: Objective, mark: Callable[[str], None] | None = None
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The summed loss and negative log-likelihood of a batch, end symbols included. `batch` is on the CPU.
 
     `mark` is called with `forward` where the output layer begins.
     """
-    device = model.device
+    device, batch = model.device, passes(batch, objective)
     # Found before anything moves: the answer of an accelerator would have to be waited for.
     real = batch.target_mask.flatten().nonzero().squeeze(1)
     target = batch.target_out.flatten()[real].to(device, non_blocking=True)
@@ -83,7 +84,7 @@ def batch_loss(
     z = z if full else z[real.to(device, non_blocking=True)]
     if mark is not None:
         mark("forward")
-    return output_loss(z, model.output.weight, model.output.bias, target, smoothing)
+    return output_loss(z, model.output.weight, model.output.bias, target, objective)
 
 
 def output_loss(
@@ -91,7 +92,7 @@ def output_loss(
     weight: Float[Tensor, "V D"],
     bias: Float[Tensor, " V"] | None,
     target: Int[Tensor, " N"],
-    smoothing: float,
+    objective: Objective,
     chunk_bytes: int | None = None,
     counted: Bool[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
@@ -100,31 +101,48 @@ def output_loss(
     The smoothed loss gives the reference 1 - smoothing and shares the rest equally among the other V - 1 words (Domhan 2018,
     section 4.1, whose code also excludes the reference).
 
+    With `r_drop` = a > 0 the rows are two passes over the same N / 2 words, the second behind the first, and the loss of a word is
+    (L_1 + L_2) / 2 + a / 4 (KL(p_1 || p_2) + KL(p_2 || p_1)), half of that of R-Drop (Wu et al. 2021, equation 4), so that a = 0 is
+    the loss of one pass; the likelihood is the mean of both.
+
     The gradients are made together with the loss, a few rows at a time: with q the smoothed distribution and p the
     model's, dL/dlogits = p - q. The likelihood has no gradient. Rows that are not `counted` add nothing, as if they were not there.
     Log-probabilities and sums are float32 at least.
     """
+    if objective.r_drop:
+        z, target = _side_by_side(z), _side_by_side(target)
+        counted = None if counted is None else _side_by_side(counted)
     chunk_bytes = chunk_bytes or (CHUNK_BYTES if z.device.type == "cpu" else CHUNK_BYTES_THERE)
     plan = chunk_bytes, torch.is_grad_enabled(), in_blocks(z)
-    made = _OutputLoss.apply(z, weight, bias, target, counted, smoothing, *plan)  # type: ignore[no-untyped-call]  # torch's own
+    made = _OutputLoss.apply(z, weight, bias, target, counted, objective, *plan)  # type: ignore[no-untyped-call]  # torch's own
     return cast("tuple[Tensor, Tensor]", made)
+
+
+def _side_by_side(rows: Tensor) -> Tensor:
+    """The rows of both passes, those of a word next to each other."""
+    return torch.stack(rows.chunk(2), 1).flatten(0, 1)
 
 
 class _Sums:
     """Sums of losses and gradients over rows of logits."""
 
-    def __init__(self, z: Tensor, bias: Tensor | None, smoothing: float, size: int, needs: bool):
+    def __init__(self, z: Tensor, bias: Tensor | None, objective: Objective, size: int, needs: bool):
         wide = accumulated(z.dtype)
-        self.bias, self.smoothing, self.size, self.needs = bias, smoothing, size, needs
-        self.share = smoothing / (size - 1) if smoothing else 0.0  # of each word but the reference
-        self.nll, self.total = z.new_zeros((), dtype=wide), z.new_zeros((), dtype=wide)
+        self.bias, (self.smoothing, self.r_drop), self.size, self.needs = bias, objective, size, needs
+        self.share = self.smoothing / (size - 1) if self.smoothing else 0.0  # of each word but the reference
+        self.nll, self.total, self.apart = (z.new_zeros((), dtype=wide) for _ in range(3))
         self.d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
 
     def loss(self) -> Tensor:
-        """The summed smoothed loss; `total` is that of -log p over all words."""
-        if not self.share:
-            return self.nll.clone()
-        return (1 - self.smoothing) * self.nll + self.share * (self.total - self.nll)
+        """The summed loss; `total` is that of -log p over all words, `apart` that of the divergences of both passes."""
+        loss = self.nll.clone()
+        if self.share:
+            loss = (1 - self.smoothing) * self.nll + self.share * (self.total - self.nll)
+        return loss / 2 + self.r_drop / 4 * self.apart if self.r_drop else loss
+
+    def likelihood(self) -> Tensor:
+        """The summed negative log-likelihood."""
+        return self.nll / 2 if self.r_drop else self.nll.clone()
 
 
 class _KernelSums(_Sums):
@@ -148,8 +166,8 @@ class _TiledSums(_Sums):
     arithmetic on it.
     """
 
-    def __init__(self, tile: int, z: Tensor, bias: Tensor | None, smoothing: float, size: int, needs: bool):
-        super().__init__(z, bias, smoothing, size, needs)
+    def __init__(self, tile: int, z: Tensor, bias: Tensor | None, objective: Objective, size: int, needs: bool):
+        super().__init__(z, bias, objective, size, needs)
         self._logits, self._p = (z.new_empty(tile, size, dtype=accumulated(z.dtype)) for _ in range(2))
 
     def add(self, product: Tensor, target: Tensor, counted: Tensor | None) -> None:
@@ -169,16 +187,31 @@ class _TiledSums(_Sums):
         self.nll += _sum(log_norm - logits.gather(1, target)[:, 0], counted)
         if self.share:
             self.total += _sum(self.size * log_norm - logits.sum(1), counted)
+        pull = self._pull(logits.sub_(log_norm[:, None]), p, counted) if self.r_drop else None
         if not self.needs:
             return
         if self.share:
             p -= self.share
         p.scatter_add_(1, target, p.new_full((1, 1), self.smoothing + self.share - 1).expand_as(target))
+        if pull is not None:
+            p.add_(pull.flatten(0, 1), alpha=self.r_drop / 2).mul_(0.5)
         if counted is not None:
             p *= counted[:, None]
         if self.d_bias is not None:
             self.d_bias += p.sum(0)
         product.copy_(p)
+
+    def _pull(self, logp: Tensor, p: Tensor, counted: Tensor | None) -> Tensor:
+        """Adds the divergences of pairs of rows; returns their gradient by the logits of each.
+
+        d KL(p || q) / d logits of p = p (log p - log q - KL(p || q)), of q: q - p.
+        """
+        one, other, further = p[::2], p[1::2], logp[::2] - logp[1::2]
+        there, back = (one * further).sum(1), -(other * further).sum(1)
+        self.apart += _sum(there + back, None if counted is None else counted[::2])
+        nearer = one - other
+        first = one * (further - there[:, None]) + nearer
+        return torch.stack([first, other * (-further - back[:, None]) - nearer], 1)
 
 
 def _sum(values: Tensor, counted: Tensor | None) -> Tensor:
@@ -186,16 +219,17 @@ def _sum(values: Tensor, counted: Tensor | None) -> Tensor:
 
 
 def _sums(
-    z: Tensor, bias: Tensor | None, smoothing: float, size: int, rows: int, needs: bool, every: bool
+    z: Tensor, bias: Tensor | None, objective: Objective, size: int, rows: int, needs: bool, every: bool
 ) -> _KernelSums | _TiledSums:
     """Sums for blocks of so many rows of logits at most, `every` one of which counts or not."""
     with torch.enable_grad():
-        kernels = training_kernels_for(z) if every else None
+        kernels = training_kernels_for(z) if every and not objective.r_drop else None
     if kernels is not None:
-        return _KernelSums(kernels, z, bias, smoothing, size, needs)
+        return _KernelSums(kernels, z, bias, objective, size, needs)
     wide = accumulated(z.dtype)
     most = TILE_BYTES.get(z.device.type, wide.itemsize * size * rows)
-    return _TiledSums(min(rows, max(1, most // (wide.itemsize * size))), z, bias, smoothing, size, needs)
+    tile = min(rows, max(1, most // (wide.itemsize * size)))
+    return _TiledSums(tile if not objective.r_drop else max(2, tile // 2 * 2), z, bias, objective, size, needs)
 
 
 class _Layer:
@@ -251,7 +285,7 @@ class _OutputLoss(torch.autograd.Function):
         bias: Tensor | None,
         target: Tensor,
         counted: Tensor | None,
-        smoothing: float,
+        objective: Objective,
         chunk_bytes: int,
         needs: bool,
         blocks: bool,
@@ -259,8 +293,8 @@ class _OutputLoss(torch.autograd.Function):
         size, count, z = weight.shape[0], len(z), z.contiguous()
         if blocks:
             z = F.pad(z, (0, 0, 0, -count % GRAIN))
-        rows = BLOCK if blocks else max(1, chunk_bytes // (z.element_size() * size))
-        sums, layer = _sums(z, bias, smoothing, size, rows, needs, counted is None), _layer(weight, z, blocks)
+        rows = BLOCK if blocks else max(2, chunk_bytes // (z.element_size() * size) // 2 * 2)
+        sums, layer = _sums(z, bias, objective, size, rows, needs, counted is None), _layer(weight, z, blocks)
         products = z.new_empty(min(rows, len(z)), layer.words)
         d_z = torch.empty_like(z) if needs else None
         d_weight = None if len(z) else torch.zeros_like(weight)
@@ -279,7 +313,7 @@ class _OutputLoss(torch.autograd.Function):
             d_z, d_weight = d_z[:count], d_weight[:size]
         ctx.gradients = d_z, d_weight, sums.d_bias
         ctx.dtypes = weight.dtype, None if bias is None else bias.dtype
-        nll = sums.nll.clone()
+        nll = sums.likelihood()
         ctx.mark_non_differentiable(nll)
         return sums.loss(), nll
 

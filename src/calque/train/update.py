@@ -13,6 +13,7 @@ from calque.data.batches import Batch
 from calque.experiment import TrainSettings
 from calque.model import Model
 from calque.train.loss import Part, parts
+from calque.train.objective import Objective
 from calque.train.optimise import Updater
 from calque.train.ranks import ALONE, Ranks
 
@@ -79,7 +80,7 @@ class _Gradient:
         else:
             if seed is not None:
                 torch.manual_seed(seed)
-            rest = parts(model, batch, self.settings.label_smoothing, self.settings.bptt_words, self.mark)
+            rest = parts(model, batch, Objective.of(self.settings), self.settings.bptt_words, self.mark)
             self.add(next(rest))
         self._count(batch)
         return rest

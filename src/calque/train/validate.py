@@ -14,6 +14,7 @@ from calque.run.tensors import writing
 from calque.train.call import TrainingTask
 from calque.train.log import Log, Translated, Validation
 from calque.train.loss import batch_loss
+from calque.train.objective import LIKELIHOOD
 from calque.train.ranks import Ranks
 from calque.train.standing import Interrupted, Signals
 from calque.train.training_state import TrainingState
@@ -79,7 +80,7 @@ def split_perplexity(model: Model, task: TrainingTask, split: str, ranks: Ranks)
         for rows in ranks.own(plan(pairs, train.batch_tokens, train.batch_sentences, 0, 0)):
             ranks.progress()
             batch = collate(pairs, rows, data.source_end)
-            sums[0] += batch_loss(model, batch, 0.0)[1]
+            sums[0] += batch_loss(model, batch, LIKELIHOOD)[1]
             sums[1] += batch.target_tokens
     ranks.sum(sums)
     return perplexity(float(sums[0]), int(sums[1]))
