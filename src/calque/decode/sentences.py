@@ -10,6 +10,7 @@ import torch
 
 from calque.data.codecs import Codec
 from calque.data.recased_codec import RecasedCodec, in_capitals
+from calque.data.spaced_codec import SpacedCodec
 from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS, PAD
 from calque.decode.encode import rounded
@@ -96,9 +97,13 @@ class Translator:
         source_end: bool,
         run: Path | None = None,
     ) -> Self:
-        """A model that reads sources as `decode.recase` and `decode.tag` say. Raises D209 where the run lacks the tag."""
+        """A model that reads sources as `decode.recase` and `decode.tag` say, and white space as its vocabulary knows it.
+
+        Raises D209 where the run lacks the tag.
+        """
         source, target = codecs
-        read = RecasedCodec(source) if decode.recase else source
+        spaced = SpacedCodec(source)
+        read = RecasedCodec(spaced) if decode.recase else spaced
         return with_tag(cls(model, read, target, decode, source_end), decode.tag, run)
 
     def given(self, lines: Sequence[str], translations: Sequence[str]) -> list[str]:
