@@ -260,6 +260,15 @@ def diagonal(line: str, translation: str) -> list[list[float]]:
         ("<b>a b</b>\n", "a b", "<b>A B</b>\n"),
         ("a <b></b><i><u></u></i> b", "a b", "A <b></b> <i><u></u></i> B"),
         ("a\n<em>b\r\nc</em>", "a b c", "A <em>B C</em>"),
+        # Punctuation stands outside where it does in the source.
+        ("a <b>b c</b>.", "a b c.", "A <b>B C</b>."),
+        ("a <b>b c.</b>", "a b c.", "A <b>B C.</b>"),
+        ("a (<b>b</b>), (<i>c</i>", "a (b), (c", "A (<b>B</b>), (<i>C</i>"),
+        ("a <b>b <i>c</i></b>!?", "a b c!?", "A <b>B <i>C</i></b>!?"),
+        ("a <b>b <i>c</i>.</b>", "a b c.", "A <b>B <i>C</i>.</b>"),
+        ("(<b><i>a</i> b</b>) c", "(a b) c", "(<b><i>A</i> B</b>) C"),
+        ("a <b>b</b>&quot; c", 'a b" c', 'A <b>B</b>" C'),
+        ("a <b>.</b> c", "a . c", "A <b>.</b> C"),
     ],
 )
 def test_tags_inside_a_sentence_stand_around_the_words_that_theirs_have_become(
@@ -271,6 +280,44 @@ def test_tags_inside_a_sentence_stand_around_the_words_that_theirs_have_become(
     whole = [one.upper() for one in lines.lines]
     shares = {k: diagonal(lines.lines[k], whole[k]) for k in lines.aligned}
     assert layout.fill(whole, shares) == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "filled"),
+    [
+        ("a <b>b</b>.", "B", "A <b>B</b>"),  # there is no punctuation to stay outside
+        ("a <b>b</b>", "B.", "A <b>B.</b>"),
+        ("a <b>b</b>, c", "B», C", "A <b>B</b>», C"),
+        ("a <b>b</b>.", "...", "A <b>.</b>.."),
+    ],
+)
+def test_punctuation_of_the_translation_is_its_own(text: str, translation: str, filled: str) -> None:
+    lines = Lines(inline=True)
+    layout = lines.html(text)
+    whole = f"A {translation}"
+    assert layout.fill([whole], {0: diagonal(lines.lines[0], whole)}) == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a <!-- b", ["a"]),
+        ("<!-- b", []),
+        ("a <b", ["a"]),
+        ("a</b", ["a"]),
+        ('a <a href="x y', ["a"]),
+        ("a <a href=x", ["a"]),
+        ("a <b and c", ["a <b and c"]),
+        ("a < b", ["a < b"]),
+        ("a <? b", ["a <? b"]),
+    ],
+)
+def test_markup_that_is_cut_off_stays(text: str, lines: list[str]) -> None:
+    found = Lines(inline=True)
+    layout = found.html(text)
+    assert found.lines == lines
+    if lines != [text]:
+        assert layout.fill(found.lines) == text
 
 
 def test_tags_follow_their_words() -> None:

@@ -31,9 +31,14 @@ INLINE = EMPTY | {
 """Elements that stand inside sentences, some of them without an end tag. `g`, `x`, `bx`, `ex` and `ph` are XLIFF's."""
 DEEPEST, MOST = 30, 100
 """Elements inside each other, and elements in a sentence, that are placed; tags of more divide it."""
+NEAR = 8
+"""Characters beside an element in which its punctuation is looked for."""
 _WORD = re.compile(r"[^ \t]+")
 _LINE_ENDS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>]*)")
+_OPENERS, _CLOSERS = r"[(\[{«„“\"'‘¿¡]+", r"[.,;:!?…)\]}»”\"'’。、，！？：；]+"
+_OUTSIDE_BEFORE, _OUTSIDE_BEHIND = re.compile(rf"(?:^|\s){_OPENERS}$"), re.compile(rf"{_CLOSERS}(?=\s|$)")
+_WORD_PARTS = re.compile(rf"({_OPENERS})?(.+?)({_CLOSERS})?")
 
 Shares = Sequence[Sequence[float]]
 """For each word of a translation: how much of it comes from each word of the source; each row sums to 1."""
@@ -49,6 +54,8 @@ class Mark:
     end: int = 0
     spaced: tuple[bool, bool] = (False, False)
     """whether white space stands before and behind it"""
+    outside: tuple[bool, bool] = (False, False)
+    """whether punctuation alone stands between it and the white space before and behind it"""
     inner: list["Mark"] = field(default_factory=list)
 
     def within(self) -> list["Mark"]:
@@ -98,6 +105,8 @@ def marked_line(pieces: Sequence[tuple[str, bool]]) -> MarkedLine | None:
     for mark in (m for one in marks for m in one.within()):
         start, behind = mark.first, mark.end
         mark.spaced = not plain[:start][-1:].strip(), not plain[behind:][:1].strip()
+        near = plain[max(0, start - NEAR) : start], plain[behind : behind + NEAR]
+        mark.outside = bool(_OUTSIDE_BEFORE.search(near[0])), bool(_OUTSIDE_BEHIND.match(near[1]))
         mark.first = next((k for k, word in enumerate(words) if word[1] > start), len(words))
         mark.end = sum(word[0] < behind for word in words)
         if start == behind or mark.first >= mark.end:  # a point inside a word goes behind it
@@ -137,8 +146,9 @@ def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
     count = len(line.text.split(" ")) if line.text else 0
     if shares is None or len(shares) != len(words) or any(len(row) != count for row in shares):
         shares = [[float(k * count // max(1, len(words)) == s) for s in range(count)] for k in range(len(words))]
-    writer = _Writer(words)
-    writer.inside(_placed(line.marks, shares, 0, len(words), count), 0, len(words))
+    placed = _placed(line.marks, shares, 0, len(words), count)
+    writer = _Writer(words, *_outside(placed, words))
+    writer.inside(placed, 0, len(words))
     return "".join(writer.out)
 
 
@@ -195,6 +205,30 @@ def _border(
     return (best[0], high, high) if last else best
 
 
+Outside = dict[int, tuple[int, _Placed]]
+"""By word: how many of its characters stay outside an element."""
+
+
+def _outside(marks: Sequence[_Placed], words: Sequence[str]) -> tuple[Outside, Outside]:
+    """The punctuation at the beginning of words, and at the end, that stays outside the outermost element which has some outside in
+    the source, too."""
+    before: Outside = {}
+    behind: Outside = {}
+    left = list(reversed(marks))
+    while left:
+        one = left.pop()
+        if one.first < one.end:
+            for sizes, word, group, outside in (
+                (before, one.first, 1, one.mark.outside[0]),
+                (behind, one.end - 1, 3, one.mark.outside[1]),
+            ):
+                parts = _WORD_PARTS.fullmatch(words[word])
+                if outside and parts and word not in sizes:
+                    sizes[word] = len(parts[group] or ""), one
+        left += reversed(one.inner)
+    return before, behind
+
+
 def _tags(mark: Mark) -> list[str]:
     return [mark.opening, *(tag for one in mark.inner for tag in _tags(one)), mark.closing]
 
@@ -202,10 +236,14 @@ def _tags(mark: Mark) -> list[str]:
 class _Writer:
     """Writes words and tags; the space before a word stands outside the tags around it."""
 
-    def __init__(self, words: Sequence[str]):
+    def __init__(self, words: Sequence[str], before: Outside, behind: Outside):
+        """`before`, `behind`: see `_outside`."""
         self.out: list[str] = []
-        self._words, self._spaced = words, 1
-        """`_spaced`: the first word whose space is not written yet."""
+        self._words, self._before, self._behind = words, before, behind
+        self._spaced = 1
+        """The first word whose space is not written yet."""
+        self._begun: set[int] = set()
+        """Words whose punctuation in front is written."""
 
     def inside(self, marks: Sequence[_Placed], low: int, high: int) -> None:
         """The words [low, high) with these marks."""
@@ -214,12 +252,17 @@ class _Writer:
             point = one.first == one.end
             if not point or one.mark.spaced[0]:
                 self._space(one.first)
+            if self._before.get(one.first, (0, None))[1] is one:
+                self._begin(one.first)
             self.out.append(one.mark.opening)
             if point:
                 self.out += [tag for mark in one.mark.inner for tag in _tags(mark)]
             else:
                 self.inside(one.inner, one.first, one.end)
             self.out.append(one.mark.closing)
+            size, of = self._behind.get(one.end - 1, (0, None))
+            if of is one and size:
+                self._text(self._words[one.end - 1][-size:])
             if point and all(one.mark.spaced) and 0 < one.first < len(self._words):
                 self.out.append(" ")
             low = one.end
@@ -228,7 +271,21 @@ class _Writer:
     def _write(self, low: int, high: int) -> None:
         for k in range(low, high):
             self._space(k)
-            self.out.append(html.escape(self._words[k], quote=False))
+            self._begin(k)
+            word = self._words[k]
+            self._text(word[self._size(self._before, k) : len(word) - self._size(self._behind, k)])
+
+    def _begin(self, word: int) -> None:
+        """What stands in front of a word and outside the elements that begin at it."""
+        if word not in self._begun:
+            self._begun.add(word)
+            self._text(self._words[word][: self._size(self._before, word)])
+
+    def _size(self, outside: Outside, word: int) -> int:
+        return outside[word][0] if word in outside else 0
+
+    def _text(self, text: str) -> None:
+        self.out.append(html.escape(text, quote=False))
 
     def _space(self, word: int) -> None:
         if self._spaced <= word < len(self._words):

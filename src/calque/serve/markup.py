@@ -12,6 +12,8 @@ from calque.serve.inline import MarkedLine, Shares, is_inline, marked_line, open
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
 # Nothing is matched in two ways, so that it takes linear time.
 _TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*+>")
+_CUT_TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\s+[^\s=>\"'<]++=(?:\"[^\"]*+\"?|'[^']*+'?|[^\s>\"'<]*+))*+\s*+\Z")
+"""A tag that is cut off at the end of a text."""
 _SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
 _NAME = re.compile(r"</?([A-Za-z][^\s/>\"'<]*)")
 _RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
@@ -228,15 +230,13 @@ def _end_of_markup(text: str, at: int, absent: set[str]) -> int | None:
     """Where the tag, comment or declaration at `at` ends; None where there is none. `absent`: ends that do not come any more."""
     apart = _SET_APART.match(text, at)
     if apart is None:
-        tag = _TAG.match(text, at)
+        tag = _TAG.match(text, at) or _CUT_TAG.match(text, at)
         return tag and tag.end()
     closing = {"<!--": "-->", "<![CDATA[": "]]>"}.get(apart[0], ">")
-    if closing in absent:
-        return None
-    end = text.find(closing, apart.end())
+    end = -1 if closing in absent else text.find(closing, apart.end())
     if end < 0:
         absent.add(closing)
-        return None
+        return len(text) if apart[0] == "<!--" else None  # a comment without an end is one to the end of the text
     return end + len(closing)
 
 
