@@ -110,6 +110,16 @@ def test_what_is_no_link_is_an_error_with_its_line(tmp_path: Path, body: str, co
     assert f"{path}:" in str(caught.value)
 
 
+def test_a_number_that_is_too_large_is_said_to_be(tmp_path: Path) -> None:
+    path = tmp_path / "links"
+    path.write_text("9999999999-0 x\n")
+    with pytest.raises(CalqueError) as caught:
+        read_links(path)
+    one, other = caught.value.diagnostics
+    assert one.fields["expected"] == "`s-t` with numbers of at most 9 digits"
+    assert other.fields["expected"] == "`s-t`"
+
+
 def test_a_word_before_the_first_and_one_behind_the_last(tmp_path: Path) -> None:
     path = tmp_path / "gold"
     path.write_text("1-1\n0-1 2p0\n")

@@ -236,6 +236,13 @@ def test_mistakes(calque: Run, copier: Path, tmp_path: Path) -> None:
         (1, "D702", ["evaluate-alignment", tmp_path / "far", tmp_path / "far"]),
         (1, "D701", ["evaluate-alignment", source, tmp_path / "far"]),
     ]
+    for first, second in (("short", "far"), ("far", "short")):
+        told = calque("symmetrise", tmp_path / first, tmp_path / second).err
+        shorter, longer = sorted(
+            (tmp_path / "short", tmp_path / "far"), key=lambda path: len(path.read_text().split("\n"))
+        )
+        assert f"--> {shorter}:" in told
+        assert f"as many lines as `{longer}`" in told
     for status, code, arguments in cases:
         done = calque(*arguments)
         assert (done.status, done.err.count(f"error[{code}]") > 0, done.out) == (status, True, ""), done.err

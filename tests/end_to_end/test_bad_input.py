@@ -202,6 +202,61 @@ def test_two_plugins_may_not_share_a_name(calque: Run, tmp_path: Path) -> None:
     fails(calque("train", experiment(tmp_path, [str(path), str(twin)]), "--out", tmp_path / "run"), "X411", 2)
 
 
+def test_two_layers_of_a_plugin_may_not_share_a_name(calque: Run, tmp_path: Path) -> None:
+    path = plugin(tmp_path)
+    path.write_text(path.read_text() + '\n\nclass Again(Same):\n    name = "same"\n')
+    for done in (calque("prove", path), calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")):
+        fails(done, "X411", 2)
+
+
+def test_a_layer_that_lacks_a_method_is_an_error_before_anything_is_prepared(calque: Run, tmp_path: Path) -> None:
+    path = plugin(tmp_path)
+    path.write_text(path.read_text() + '\n\nclass Bare(Stateless):\n    name = "bare"\n')
+    for done in (calque("prove", path), calque("train", experiment(tmp_path, [str(path)]), "--out", tmp_path / "run")):
+        fails(done, "X426", 2)
+        assert "the layer `bare` does not define `forward`" in done.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("arg(int, 2)", "expected a kind of argument such as `Int()`, found <class 'int'>"),
+        ("arg(Int(1, 4), 'q')", "expected a whole number as the default"),
+        ("arg(Int(1, 4), True)", "expected a whole number as the default"),
+        ("arg(Real(), '0.1')", "expected a number as the default"),
+        ("arg(Word(choices=('a', 'b')), 'c')", "expected a word as the default"),
+        ("arg(Flag(), 1)", "expected `yes` or `no` as the default"),
+        ("arg(Int(4, 1), 2)", "expected bounds in order, found 4 and 1"),
+    ],
+)
+def test_arguments_of_a_plugin_that_cannot_be_are_an_error(
+    calque: Run, tmp_path: Path, argument: str, told: str
+) -> None:
+    head = "from dataclasses import dataclass\nfrom calque.adl.signature import Flag, Int, Real, Word, arg\n"
+    path = plugin(tmp_path, f"@dataclass(frozen=True)\n    class Args:\n        n: object = {argument}")
+    path.write_text(head + path.read_text())
+    done = calque("prove", path)
+    fails(done, "X401", 2)
+    assert told in done.err
+
+
+def test_whatever_infer_raises_is_a_law_that_is_broken(calque: Run, tmp_path: Path) -> None:
+    path = plugin(tmp_path, "@classmethod\n    def infer(cls, args, site): raise KeyError('x')")
+    done = calque("prove", path)
+    assert done.status == 1, done
+    assert "FAIL same (decoder)" in done.out or "FAIL same (encoder" in done.out
+    assert f"{path.name}:" in done.out
+    assert "KeyError: 'x'" in done.out
+
+
+def test_a_layer_without_examples_says_what_to_write(calque: Run, tmp_path: Path) -> None:
+    done = calque("prove", plugin(tmp_path, "examples = ()"))
+    assert done.status == 1, done
+    assert done.out.startswith("FAIL same, ")
+    assert 'the layer has no examples: write `examples = (Example("same"),)`\n' in done.out
+
+
 def test_arguments_of_a_plugin_that_are_no_dataclass_are_an_error(calque: Run, tmp_path: Path) -> None:
     fails(calque("prove", plugin(tmp_path, "Args = 5")), "X401", 2)
 

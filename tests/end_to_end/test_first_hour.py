@@ -405,6 +405,7 @@ def test_a_side_without_words_is_an_error(calque: Run, tmp_path: Path, measure: 
     files = write(tmp_path, [(" ", target) for _, target in sentences(60)])
     told = calque("new", tmp_path / "new", "--train", *files, *measure)
     assert (told.status, "error[D309]" in told.err, "Traceback" in told.err) == (1, True, False)
+    assert "one side of every pair is blank: are these the right files?" in told.err
     assert not (tmp_path / "new").exists()
 
 

@@ -37,6 +37,9 @@ class Int(Kind):
     high: int = 65536
     expects: ClassVar[str] = "a whole number"
 
+    def __post_init__(self) -> None:
+        _check_bounds(self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True)
 class Real(Kind):
@@ -46,6 +49,14 @@ class Real(Kind):
     high: float = 1.0
     below: bool = False
     expects: ClassVar[str] = "a number"
+
+    def __post_init__(self) -> None:
+        _check_bounds(self.low, self.high)
+
+
+def _check_bounds(low: float, high: float) -> None:
+    if low > high:
+        raise ValueError(f"expected bounds in order, found {low} and {high}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +181,33 @@ def arg(
     later: bool = False,
     only: tuple[str, tuple[str, ...]] | None = None,
 ) -> Any:
-    """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name."""
+    """A field of a layer's arguments. A trailing underscore of the field's name is not part of the argument's name.
+
+    Raises TypeError where the kind is none, or the default is no value of it.
+    """
+    if not isinstance(kind, Kind):
+        raise TypeError(f"expected a kind of argument such as `Int()`, found {kind!r}")
+    if not _suits(kind, default):
+        raise TypeError(f"expected {kind.expects} as the default of `arg({kind!r}, ...)`, found {default!r}")
     return dataclasses.field(
         metadata={"kind": kind, "default": default, "doc": doc, "known_as": known_as, "later": later, "only": only}
     )
+
+
+def _suits(kind: Kind, default: object) -> bool:
+    """Whether a value can be the default of a parameter of this kind."""
+    if isinstance(default, Required | Setting | SourceDefault) or (default is None and kind.optional):
+        return True
+    match kind:
+        case Flag():
+            return isinstance(default, bool)
+        case Int():
+            return isinstance(default, int) and not isinstance(default, bool)
+        case Real():
+            return isinstance(default, int | float) and not isinstance(default, bool)
+        case Word():
+            return default in kind.choices
+    return True
 
 
 @functools.cache

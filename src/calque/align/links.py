@@ -16,7 +16,10 @@ from calque.ground.diagnostics import CalqueError, Diagnostic, Place, error
 Links = frozenset[tuple[int, int]]
 """The links of one pair of sentences."""
 
-_LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})", re.ASCII)
+DIGITS = 9
+"""Of the number of a word, at most."""
+_LINK = re.compile(rf"(\d{{1,{DIGITS}}})([-p])(\d{{1,{DIGITS}}})", re.ASCII)
+_LONG = re.compile(r"\d+[-p]\d+", re.ASCII)
 
 
 class Gold(NamedTuple):
@@ -56,6 +59,7 @@ def _read(path: Path, kinds: str, first: int, read: Read) -> Iterator[Gold]:
             match = _LINK.fullmatch(field)
             if match is None or match[2] not in kinds:
                 expected = "`s-t`" if kinds == "-" else "`s-t` or `spt`"
+                expected += f" with numbers of at most {DIGITS} digits" * (_LONG.fullmatch(field) is not None)
                 faults.append(Diagnostic("D701", Place(str(path), number), {"expected": expected, "found": field}))
                 continue
             s, t = int(match[1]) - first, int(match[3]) - first
@@ -74,7 +78,7 @@ def check_inside(path: Path, links: Sequence[Links], lengths: Sequence[tuple[int
     """Raises D704 where the numbers of lines and of pairs differ, D703 where a link points outside its sentences."""
     if len(links) != len(lengths):
         where = Place(str(path), min(len(links), len(lengths)) + 1)
-        raise error("D704", where, expected=len(lengths), found=len(links))
+        raise error("D704", where, others="pairs of sentences", expected=len(lengths), found=len(links))
     for number, (some, (source, target)) in enumerate(zip(links, lengths, strict=True), 1):
         for s, t in sorted(some):
             if s >= source or t >= target:

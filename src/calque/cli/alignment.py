@@ -128,7 +128,10 @@ def symmetrise(forward: Path, backward: Path, by: str) -> None:
     with reading() as repairs:
         both = [read_links(path, repairs.lines) for path in (forward, backward)]
     if len(both[0]) != len(both[1]):
-        raise error("D704", Place(str(backward)), expected=len(both[0]), found=len(both[1]))
+        (found, short), (expected, long) = sorted(
+            (len(links), path) for links, path in zip(both, (forward, backward), strict=True)
+        )
+        raise error("D704", Place(str(short), found + 1), others=f"`{long}`", expected=expected, found=found)
     for links in zip(*both, strict=True):
         click.echo(written(SYMMETRISE[by](*links)))
 
@@ -181,7 +184,7 @@ def evaluate_alignment(links: Path, gold: Path, first: int, turned: bool) -> Non
         alignment, by_hand = read_links(links, repairs.lines), read_gold(gold, first, repairs.lines)
     if len(alignment) != len(by_hand):
         where = Place(str(links), min(len(alignment), len(by_hand)) + 1)
-        raise error("D704", where, expected=len(by_hand), found=len(alignment))
+        raise error("D704", where, others="pairs of sentences", expected=len(by_hand), found=len(alignment))
     if not alignment:
         raise error("D502", Place(str(links)))
     if turned:

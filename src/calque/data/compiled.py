@@ -30,7 +30,7 @@ from calque.data.corpus import (
 from calque.data.inputs import Files, GivenCodecs, digest_of, files_of, inputs_of, sums_of
 from calque.data.lines import Lines, check_corpus, raw_lines
 from calque.data.part_folder import PartFolder
-from calque.data.split_writer import CHUNK, TrainingWork, texts_of, write_split
+from calque.data.split_writer import CHUNK, TrainingWork, none_left, texts_of, write_split
 from calque.data.subwords import learn, load_codecs, read_merges, save_codecs
 from calque.data.sums import Sums, checksum
 from calque.data.survey import FILE, TextSurvey, survey_texts
@@ -293,8 +293,7 @@ class Compilation:
         """Writes `corpus.json`. Raises D309."""
         train, folder = splits["train"], self.part.made
         if not train["pairs"]:
-            lengths = {reason: counts.pop(reason) for reason in ("blank", "long", "ratio")}
-            raise CalqueError(Diagnostic("D309", None, {**lengths, "others": sum(counts.values())}))
+            raise none_left(counts)
         index: CorpusIndex = {
             **origin,
             "format": FORMAT,

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, compress
 from pathlib import Path
@@ -20,6 +20,7 @@ from calque.data.subwords import load_codecs
 from calque.data.tagged_codec import TaggedCodec, tagged
 from calque.data.unsuitable import REASONS, left_out
 from calque.experiment import DataSettings
+from calque.ground.diagnostics import CalqueError, Diagnostic, Place
 from calque.ground.processes import in_order
 
 CHUNK = 8192
@@ -225,6 +226,14 @@ def _encoded(
 
         for number, encoded in enumerate(in_order(own, items(), work.workers)):
             yield k, encoded, sizes[number]
+
+
+def none_left(counts: Mapping[str, int], where: Place | None = None) -> CalqueError:
+    """D309: no training pair is left; `counts` has how many were left out by reason."""
+    others = sum(n for reason, n in counts.items() if reason not in LENGTHS)
+    lengths = {reason: counts.get(reason, 0) for reason in LENGTHS}
+    only = "blank" if lengths["blank"] == others + sum(lengths.values()) else None
+    return CalqueError(Diagnostic("D309", where, {**lengths, "others": others, "only": only}))
 
 
 def keep(

@@ -60,7 +60,8 @@ class ProofReport:
         return tuple(v.law for v in self.verdicts if not v.passed)
 
     def __str__(self) -> str:
-        head = f"{'ok  ' if self.passed else 'FAIL'} {self.name} ({self.side}), {self.seconds:.1f} s"
+        sides = f" ({self.side})" if self.side else ""
+        head = f"{'ok  ' if self.passed else 'FAIL'} {self.name}{sides}, {self.seconds:.1f} s"
         lines = [
             f"  {'ok  ' if v.passed else 'FAIL'} {v.law:<8} {v.error:.1e}  {v.message}".rstrip() for v in self.verdicts
         ]
@@ -119,12 +120,14 @@ def merged(name: str, text: str, reports: Sequence[ProofReport]) -> ProofReport:
     for law in laws:
         results = [(r, v) for r in reports for v in r.verdicts if v.law == law]
         first = next(((r, v) for r, v in results if not v.passed), None)
-        message = "" if first is None else f"{first[1].message} [{_shown(first[0].text)}]"
+        message = "" if first is None else _with_text(first[1].message, first[0].text)
         verdicts.append(Verdict(law, first is None, max(v.error for _, v in results), message))
     sides = ", ".join(dict.fromkeys(r.side for r in reports))
     notes = tuple(dict.fromkeys(note for r in reports for note in r.notes))
     return ProofReport(name, text, sides, tuple(verdicts), sum(r.seconds for r in reports), notes)
 
 
-def _shown(text: str) -> str:
-    return "; ".join(line.strip() for line in text.split("\n") if line.strip())
+def _with_text(message: str, text: str) -> str:
+    """What is wrong, with the text in which it is; a layer without examples has none."""
+    lines = "; ".join(line.strip() for line in text.split("\n") if line.strip())
+    return f"{message} [{lines}]" if lines else message

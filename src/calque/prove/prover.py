@@ -105,12 +105,13 @@ def _proved(layer: type[Layer], registry: Registry) -> ProofReport:
                     report = prove_text(text, registry, seed, side, layer.name)
                     asked = side == DECODER and not seed and report.passed
                     reports.append(replace(report, notes=_notes(text, registry, layer)) if asked else report)
-                except CalqueError as fault:
+                except (Exception, SystemExit) as fault:  # `infer` of a layer under proof may raise anything
                     verdict = Verdict("shape", False, math.inf, describe(fault))
                     reports.append(ProofReport(layer.name, text, side, (verdict,), 0.0))
                     break
     if not reports:
-        reports = [ProofReport(layer.name, "", "", (Verdict("shape", False, 0.0, "the layer has no examples"),), 0.0)]
+        missing = f'the layer has no examples: write `examples = (Example("{layer.name}"),)`'
+        reports = [ProofReport(layer.name, "", "", (Verdict("shape", False, math.inf, missing),), 0.0)]
     return merged(layer.name, "; ".join(e.text for e in layer.examples), reports)
 
 

@@ -24,7 +24,7 @@ def load_plugin(name: str) -> ModuleType:
     """A module of layers: a file whose name ends in .py, or an importable name.
 
     Raises X401 where it cannot be imported, X411 where one of its layers has a name that the language already uses, X420 where
-    one has no name that a text can write.
+    one has no name that a text can write, X426 where one lacks a method that every layer has.
     """
     try:
         module = _from_file(name) if name.endswith(".py") else importlib.import_module(name)
@@ -61,6 +61,7 @@ def _from_file(name: str) -> ModuleType:
 
 
 def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
+    taken = set(taken)
     for layer in layers_in(module):
         if layer.name in taken and builtin().get(layer.name) is not layer:  # a plugin may be a module of the library
             raise error("X411", Place(file), name=layer.name)
@@ -68,6 +69,9 @@ def _check_layers(module: ModuleType, file: str, taken: set[str]) -> None:
             layer.signature()
         except (TypeError, ValueError, AttributeError) as e:
             raise error("X401", Place(file), reason=f"the arguments of `{layer.name}`: {e}") from None
+        if missing := sorted(getattr(layer, "__abstractmethods__", ())):
+            raise error("X426", Place(file), layer=layer.name, methods=missing)
+        taken.add(layer.name)
 
 
 def registry_of(model: ModelSettings) -> Registry:

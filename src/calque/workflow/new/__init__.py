@@ -11,7 +11,7 @@ import numpy as np
 
 from calque.data.corpus import Pairs
 from calque.data.lines import check_corpus
-from calque.data.split_writer import keep
+from calque.data.split_writer import keep, none_left
 from calque.data.subwords import COVERAGE, Codec, has_room, learn
 from calque.experiment import DataSettings, DecodeSettings, Experiment, ModelSettings, TrainSettings
 from calque.experiment.training_text import TrainingText
@@ -188,7 +188,7 @@ def _kept(sample: tuple[list[str], list[str]], codec: Codec) -> tuple[Pairs, dic
     left_out: dict[str, int] = {}
     kept = keep(DataSettings(), source, target, left_out)
     if not kept.any():
-        raise CalqueError(Diagnostic("D309", None, {**left_out, "others": 0}))
+        raise none_left(left_out)
     return Pairs.of(*(list(compress(side, kept)) for side in sides)), left_out
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calque.data.lines import Lines
+from calque.data.split_writer import none_left
 from calque.experiment.training_text import TrainingText
-from calque.ground.diagnostics import Diagnostic, Place, error
+from calque.ground.diagnostics import Diagnostic, Place
 from calque.workflow.new.survey import FEW_PAIRS, Survey, crossed, survey
 
 TAG = "<bt>"
@@ -30,7 +31,7 @@ class MadeText:
         found = survey(files[0], files[1])
         made = cls(files, replace(found, warnings=tuple(w for w in found.warnings if w.code != FEW_PAIRS)))
         if not made.pairs:
-            raise error("D309", Place(str(files[0])), blank=found.blank, long=0, ratio=0, others=0)
+            raise none_left({"blank": found.blank}, Place(str(files[0])))
         return made
 
     def faults(self, own: Survey, valid: Sequence[Path]) -> tuple[Diagnostic, ...]:
