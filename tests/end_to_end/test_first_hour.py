@@ -165,6 +165,18 @@ def test_a_small_corpus_and_many_passes_get_a_narrow_model() -> None:
     assert weights(long.size, 4_000) < weights(short.size, 4_000)
 
 
+def test_few_pairs_and_many_passes_are_trained_with_r_drop(calque: Run, tmp_path: Path) -> None:
+    corpus = CorpusFigures(5_000, 15.0 * 5_000, 15_000, 1_500)
+    short, free = (choose(corpus, budget, pace(6e4)) for budget in (20, None))
+    assert (short.size.r_drop, short.size.width, short.larger) == (0, 128, free.size)
+    assert (free.size.r_drop, free.size.width, free.passes, free.dropout) == (1.0, 128, 30, 0.2)
+    assert choose(replace(corpus, pairs=29_000), None, pace(6e4)).size.r_drop == 0
+    done = calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(300)), "--no-measure")
+    assert "R-Drop (Wu et al. 2021)" in proposed(done)["dropout"]
+    assert load(tmp_path / "new" / "experiment.toml").train.r_drop == 1.0
+    assert "\nr_drop = 1.0\n" in (tmp_path / "new" / "experiment.toml").read_text()
+
+
 def test_a_size_may_want_another_vocabulary(tmp_path: Path) -> None:
     draw = random.Random(5)
     words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(15_000)]
@@ -184,7 +196,7 @@ def test_the_optimiser_is_one_that_is_fast_here(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("calque.train.muon.has_kernel", lambda: kernels)
     proposal = new_experiment(tmp_path / "new", write(tmp_path, sentences(300)), (), measured=False)
     train = proposal.experiment.train
-    expected = ("muon", 0.004, 1024) if kernels else ("adam", 0.002, 1024)
+    expected = ("muon", 0.004, 1024) if kernels else ("adam", 0.003, 1024)
     assert (train.optimiser, train.lr, train.batch_tokens) == expected
     assert any(f"by {expected[0].capitalize()}" in line for line in lines(proposal))
     for size in SIZES:
@@ -198,8 +210,10 @@ def test_self_attention_is_of_the_kind_that_is_asked_for(calque: Run, tmp_path: 
     files, asked = write(tmp_path, sentences(300)), ("--attention", attention) if attention else ()
     done = calque("new", tmp_path / "new", "--train", *files, "--no-measure", *asked)
     kind = attention or "relative"
-    assert proposed(done)["architecture"].startswith(f"Transformer, 2 + 2 blocks of width 256{ATTENTION[kind]}, ")
-    size, *_ = (size for size in SIZES if (size.width, size.blocks) == (256, 2))
+    assert proposed(done)["architecture"].startswith(
+        f"Transformer, 2 + 2 blocks of width 128 with R-Drop{ATTENTION[kind]}, "
+    )
+    size, *_ = (size for size in SIZES if (size.width, size.blocks) == (128, 2))
     written = (tmp_path / "new" / "model.adl").read_text()
     dropout = float(written.partition("\np = ")[2].split()[0])
     text = checked_of(replace(size, attention=kind), dropout).text

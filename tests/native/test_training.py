@@ -274,6 +274,42 @@ def test_the_loss_of_an_output_layer(native: TrainingKernels, dtype: torch.dtype
 
 
 @pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("words", [17, 400])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_loss_of_pairs_that_are_drawn_together(
+    native: TrainingKernels, dtype: torch.dtype, smoothing: float, words: int, threads: int
+) -> None:
+    logits, target = torch.randn(10, words).to(dtype), torch.randint(words, (5,)).repeat_interleave(2)
+    bias, r_drop = torch.randn(words), 3.0
+    wide = (logits.double() + bias.double()).requires_grad_()
+    log_p = wide.log_softmax(1)
+    q = torch.full((10, words), smoothing / (words - 1) if smoothing else 0.0, dtype=torch.float64)
+    q.scatter_(1, target[:, None], 1 - smoothing)
+    one, other = log_p[::2], log_p[1::2]
+    apart = ((one.exp() - other.exp()) * (one - other)).sum()
+    (-(q * log_p).sum() / 2 + r_drop / 4 * apart).backward()
+    d_bias = torch.zeros(words)
+    logits = F.pad(logits, (0, 15))[:, :words]  # a view with longer rows
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        silent = native.loss(logits.clone(), target, bias, smoothing, None, needs=False, r_drop=r_drop)
+        sums = native.loss(logits, target, bias, smoothing, d_bias, needs=True, r_drop=r_drop)
+    finally:
+        torch.set_num_threads(before)
+    assert silent == pytest.approx(sums, rel=1e-6)
+    log_q = log_p.detach()
+    assert sums.nll == pytest.approx(-float(log_q.gather(1, target[:, None]).sum()), rel=1e-5)
+    assert sums.total == pytest.approx(-float(log_q.sum()), rel=1e-5)
+    assert sums.apart == pytest.approx(float(apart.detach()), rel=1e-5)
+    near(logits, wide.grad, dtype)
+    near(d_bias, wide.grad.sum(0), torch.float32)  # type: ignore[union-attr]  # it has one
+    with pytest.raises(ValueError, match="pairs of rows"):
+        native.loss(logits[:3], target[:3], bias, smoothing, None, needs=False, r_drop=r_drop)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
 def test_adam(native: TrainingKernels, dtype: torch.dtype) -> None:
     weights, first, second = torch.randn(4, 1500), torch.randn(4, 1500), torch.rand(4, 1500)
     others = [x.clone() for x in (weights, first, second)]

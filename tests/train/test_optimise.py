@@ -265,14 +265,19 @@ def test_r_drop_adds_the_divergences_of_both_passes(smoothing: float, counts: bo
     assert all(torch.allclose(a, b) for a, b in zip(plain, silent, strict=True))
 
 
-def test_the_loss_in_bfloat16_is_near_that_of_float64() -> None:
+@pytest.mark.parametrize("r_drop", [0.0, 3.0])
+def test_the_loss_in_bfloat16_is_near_that_of_float64(r_drop: float) -> None:
     torch.manual_seed(1)
     z, weight = torch.randn(50, 16).bfloat16().requires_grad_(), torch.randn(40, 16).bfloat16().requires_grad_()
-    target = torch.randint(0, 40, (50,))
-    loss, _ = output_loss(z, weight, None, target, Objective(0.1))
+    target = torch.randint(0, 40, (25,)).repeat(2)
+    loss, _ = output_loss(z, weight, None, target, Objective(0.1, r_drop))
     torch.autograd.backward(loss)
     exact_z, exact_weight = (t.detach().double().requires_grad_() for t in (z, weight))
-    exact, _ = cross_entropy(exact_z @ exact_weight.T, target, 0.1)
+    logits = exact_z @ exact_weight.T
+    exact, _ = cross_entropy(logits, target, 0.1)
+    if r_drop:
+        one, other = logits.log_softmax(1).chunk(2)
+        exact = exact / 2 + r_drop / 4 * ((one.exp() - other.exp()) * (one - other)).sum()
     torch.autograd.backward(exact)
     assert loss.dtype == torch.float32
     assert float(loss.detach()) == pytest.approx(float(exact.detach()), rel=0.01)

@@ -444,52 +444,106 @@ void lstm_back(const Lstm& a, const T* d_h, const float* d_next, const float* c,
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Rows of logits, `next` numbers apart, become dL/dlogits = p - q, q the smoothed distribution; sums[0] += -log p of the targets, sums[1] += of all words.
+// With `r_drop` rows come in pairs, whose gradients are halved and drawn to each other; sums[2] += their divergences.
+
+// The exponentials of a row of logits less the largest of them.
+struct Row {
+    std::vector<float> e;
+    float sum, log_norm, truth;
+    double plain;
+
+    explicit Row(int64_t padded) : e(padded) {}
+
+    template <class T>
+    void read(const T* row, int64_t words, const float* bias, int64_t target) {
+        Floats high = all(NOTHING), all_of{};
+        for (int64_t w = 0; w < words; w += STRIP) {
+            const int n = int(words - w);
+            Floats x = load_some(row + w, n);
+            if (bias) x += load_some(bias + w, n);
+            all_of += x;
+            if (n < STRIP)
+                for (int k = n; k < STRIP; k++) x[k] = NOTHING;
+            store(e.data() + w, x);
+            high = largest(high, x);
+        }
+        log_norm = max_of(high), truth = e[target], plain = sum_of(all_of);
+    }
+
+    void raise(int64_t words) {
+        Floats all_of{};
+        const float highest = log_norm;
+        for (int64_t w = 0; w < int64_t(e.size()); w += STRIP) {
+            const Floats x = load(e.data() + w), p = exp_of(x - highest);
+            store(e.data() + w, w + STRIP <= words ? p : (x == NOTHING ? Floats{} : p));
+            all_of += load(e.data() + w);
+        }
+        sum = sum_of(all_of), log_norm = highest + std::log(sum);
+    }
+
+    // Writes scale p - share, and `truth` more at the target.
+    template <class T>
+    void write(T* row, int64_t words, int64_t target, float scale, float share, float truth, float* d_bias) {
+        e[target] += truth / scale;
+        for (int64_t w = 0; w < words; w += STRIP) {
+            const Floats g = load(e.data() + w) * scale - share;
+            store_some(row + w, g, int(words - w));
+            if (d_bias) store(d_bias + w, load(d_bias + w) + g);
+        }
+    }
+};
+
+// The divergence of p from q and back; with `needs` e becomes p + pull (d/dlogits of both) / (r_drop / 2), see `calque.train.loss`.
+inline double draw_together(Row& one, Row& other, const std::vector<float>& further, float r_drop, bool needs) {
+    const float p_scale = 1.0f / one.sum, q_scale = 1.0f / other.sum, apart = one.log_norm - other.log_norm;
+    Floats there{}, back{};
+    for (size_t w = 0; w < further.size(); w += STRIP) {
+        const Floats r = load(further.data() + w) - apart;
+        there += load(one.e.data() + w) * p_scale * r;
+        back -= load(other.e.data() + w) * q_scale * r;
+    }
+    const float p_kl = sum_of(there), q_kl = sum_of(back), weight = r_drop / 2;
+    for (size_t w = 0; needs && w < further.size(); w += STRIP) {
+        const Floats r = load(further.data() + w) - apart, p = load(one.e.data() + w) * p_scale, q = load(other.e.data() + w) * q_scale;
+        store(one.e.data() + w, p + weight * (p * (r - p_kl) + p - q));
+        store(other.e.data() + w, q + weight * (q * (-r - q_kl) + q - p));
+    }
+    return double(p_kl) + q_kl;
+}
 
 template <class T>
-void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, int64_t next, const float* bias, float smoothing, bool needs,
-          float* d_bias, double* sums, int threads) {
+void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, int64_t next, const float* bias, float smoothing, float r_drop,
+          bool needs, float* d_bias, double* sums, int threads) {
     const float share = smoothing ? smoothing / float(words - 1) : 0.0f;
-    const int64_t padded = whole(words);
-    std::vector<double> nll(threads, 0.0), total(threads, 0.0);
+    const int64_t padded = whole(words), group = r_drop ? 2 : 1, groups = rows / group;
+    std::vector<double> found(threads * 3, 0.0);
     std::vector<float> gradients(d_bias ? threads * padded : 0, 0.0f);
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int part = 0; part < threads; part++) {
-        std::vector<float> e(padded);
+        Row each[2] = {Row(padded), Row(r_drop ? padded : 0)};
+        std::vector<float> further(r_drop ? padded : 0);
         float* mine = d_bias ? gradients.data() + part * padded : nullptr;
-        for (int64_t i = rows * part / threads; i < rows * (part + 1) / threads; i++) {
-            T* row = logits + i * next;
-            Floats high = all(NOTHING), plain{}, sum{};
-            for (int64_t w = 0; w < words; w += STRIP) {
-                const int n = int(words - w);
-                Floats x = load_some(row + w, n);
-                if (bias) x += load_some(bias + w, n);
-                plain += x;
-                if (n < STRIP)
-                    for (int k = n; k < STRIP; k++) x[k] = NOTHING;
-                store(e.data() + w, x);
-                high = largest(high, x);
+        double* own = found.data() + 3 * part;
+        for (int64_t i = groups * part / threads * group; i < groups * (part + 1) / threads * group; i += group) {
+            for (int k = 0; k < group; k++) each[k].read(logits + (i + k) * next, words, bias, target[i + k]);
+            for (size_t w = 0; w < further.size(); w += STRIP) {
+                const Floats x = load(each[0].e.data() + w);
+                store(further.data() + w, x == NOTHING ? Floats{} : x - load(each[1].e.data() + w));
             }
-            const float highest = max_of(high), truth = e[target[i]];
-            for (int64_t w = 0; w < padded; w += STRIP) {
-                const Floats x = load(e.data() + w), p = exp_of(x - highest);
-                store(e.data() + w, w + STRIP <= words ? p : (x == NOTHING ? Floats{} : p));
-                sum += load(e.data() + w);
+            for (int k = 0; k < group; k++) {
+                each[k].raise(words);
+                own[0] += each[k].log_norm - each[k].truth;
+                own[1] += double(words) * each[k].log_norm - each[k].plain;
             }
-            const float all_of = sum_of(sum), log_norm = highest + std::log(all_of);
-            nll[part] += log_norm - truth;
-            total[part] += double(words) * log_norm - sum_of(plain);
-            if (!needs) continue;
-            const float scale = 1.0f / all_of;
-            e[target[i]] += (smoothing + share - 1) * all_of;
-            for (int64_t w = 0; w < words; w += STRIP) {
-                const Floats p = load(e.data() + w) * scale - share;
-                store_some(row + w, p, int(words - w));
-                if (mine) store(mine + w, load(mine + w) + p);
-            }
+            if (r_drop) own[2] += draw_together(each[0], each[1], further, r_drop, needs);
+            const float half = r_drop ? 0.5f : 1.0f;
+            for (int k = 0; needs && k < group; k++)
+                each[k].write(logits + (i + k) * next, words, target[i + k], r_drop ? half : 1.0f / each[k].sum, share * half,
+                              (smoothing + share - 1) * half, mine);
         }
     }
     for (int part = 0; part < threads; part++) {
-        sums[0] += nll[part], sums[1] += total[part];
+        for (int k = 0; k < 3; k++) sums[k] += found[3 * part + k];
         if (d_bias)
             for (int64_t w = 0; w < words; w++) d_bias[w] += gradients[part * padded + w];
     }
@@ -613,8 +667,8 @@ void calque_lstm_back(const Lstm* a, int type, const void* d_h, const float* d_n
 }
 
 void calque_loss(void* logits, int type, const int64_t* target, int64_t rows, int64_t words, int64_t next, const float* bias,
-                 float smoothing, int needs, float* d_bias, double* sums, int threads) {
-#define LOSS(T) loss((T*)logits, target, rows, words, next, bias, smoothing, needs != 0, d_bias, sums, threads)
+                 float smoothing, float r_drop, int needs, float* d_bias, double* sums, int threads) {
+#define LOSS(T) loss((T*)logits, target, rows, words, next, bias, smoothing, r_drop, needs != 0, d_bias, sums, threads)
     BY_TYPE(LOSS);
 }
 

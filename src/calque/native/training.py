@@ -38,10 +38,11 @@ ALL = 1 << 30
 
 
 class LossSums(NamedTuple):
-    """Sums over rows of logits: -log p of the targets, and of all words."""
+    """Sums over rows of logits: -log p of the targets, and of all words, and the divergences of pairs of rows."""
 
     nll: float
     total: float
+    apart: float
 
 
 class TrainingKernels:
@@ -145,14 +146,18 @@ class TrainingKernels:
         smoothing: float,
         d_bias: Float[Tensor, " V"] | None,
         needs: bool,
+        r_drop: float = 0.0,
     ) -> LossSums:
         """Makes rows of logits, to which float32 `bias` is added, their gradients, where `needs`; adds up that of the bias.
 
-        The logits of a row lie side by side. Raises `IndexError` for a target that is no word.
+        With `r_drop` the rows come in pairs, whose loss is that of `calque.train.loss.output_loss`. The logits of a row lie side
+        by side. Raises `IndexError` for a target that is no word.
         """
         if len(target) and not 0 <= int(target.min()) <= int(target.max()) < logits.shape[1]:
             raise IndexError(f"targets are words from 0 to {logits.shape[1] - 1}")
-        sums = (c_double * 2)()
+        if r_drop and len(logits) % 2:
+            raise ValueError("expected pairs of rows")
+        sums = (c_double * 3)()
         self.calls.loss(
             *(
                 logits.data_ptr(),
@@ -162,6 +167,7 @@ class TrainingKernels:
                 logits.stride(0),
                 address(bias),
                 smoothing,
+                r_drop,
                 needs,
             ),
             *(address(d_bias), sums, torch.get_num_threads()),

@@ -39,7 +39,7 @@ _EVERYWHERE: dict[str, tuple[Any, ...]] = {
     "additive_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
     "lstm": (_P, _I, _P, _P, _P, _P, _P, _P, _I),
     "lstm_back": (_P, _I, _P, _P, _P, _P, _P, _P, _P, _I),
-    "loss": (_P, _I, _P, _N, _N, _N, _P, c_float, _I, _P, ctypes.POINTER(c_double), _I),
+    "loss": (_P, _I, _P, _N, _N, _N, _P, c_float, c_float, _I, _P, ctypes.POINTER(c_double), _I),
     "squares": (_P, _I, _N, _I),
     "adam": (_P, _P, _P, _I, _P, _P, _P, _N, _I),
 }

@@ -156,9 +156,10 @@ class _KernelSums(_Sums):
         """Adds the losses of rows of z W^T; where gradients are needed, replaces the rows by dL/dlogits."""
         assert counted is None
         d_bias = self.d_bias if self.needs else None
-        nll, total = self._kernels.loss(product, target, self.bias, self.smoothing, d_bias, self.needs)
-        self.nll += nll
-        self.total += total
+        sums = self._kernels.loss(product, target, self.bias, self.smoothing, d_bias, self.needs, self.r_drop)
+        self.nll += sums.nll
+        self.total += sums.total
+        self.apart += sums.apart
 
 
 class _TiledSums(_Sums):
@@ -223,7 +224,7 @@ def _sums(
 ) -> _KernelSums | _TiledSums:
     """Sums for blocks of so many rows of logits at most, `every` one of which counts or not."""
     with torch.enable_grad():
-        kernels = training_kernels_for(z) if every and not objective.r_drop else None
+        kernels = training_kernels_for(z) if every else None
     if kernels is not None:
         return _KernelSums(kernels, z, bias, objective, size, needs)
     wide = accumulated(z.dtype)

@@ -205,6 +205,7 @@ def _schedule(corpus: CorpusFigures, choice: Choice) -> TrainSettings:
     )
     return TrainSettings(
         batch_tokens=choice.batch,
+        r_drop=choice.size.r_drop,
         optimiser=choice.size.optimiser,
         lr=choice.size.lr,
         beta2=0.99,

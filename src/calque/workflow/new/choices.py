@@ -39,6 +39,8 @@ class Size:
     """Self-attention, of `ATTENTION`."""
     entries: int = 0
     """Of the vocabulary; 0: as many as `VOCABULARIES` has for the corpus."""
+    r_drop: float = 0.0
+    """The weight of R-Drop."""
 
     def plain(self) -> "Size":
         """The same with Adam, for a machine on which Muon is slow: without kernels it takes most of an update."""
@@ -62,17 +64,18 @@ class Size:
     @property
     def text(self) -> str:
         """The size in words."""
-        return f"{self.blocks} + {self.blocks} blocks of width {self.width}"
+        return f"{self.blocks} + {self.blocks} blocks of width {self.width}{' with R-Drop' * bool(self.r_drop)}"
 
 
 # From those that little time trains well to those that want more; the largest is the base model of Vaswani et al. (2017). The
 # numbers of tokens are estimates; in the time of 0.7 million tokens of the second the first learns far more (decision 57).
 # The narrow one is that of examples/multi30k-tiny.toml: of a small corpus many passes teach it more than they teach a wider
 # one (docs/decisions/0050-recipes-of-other-families.md). Muon and relative positions teach more in as much time as Adam and
-# plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md). Few pairs want small batches (multi30k-ende-5000-pairs-*).
+# plain ones (docs/decisions/0057-what-a-quarter-of-an-hour-teaches.md). Few pairs want small batches and, from many passes, R-Drop
+# (docs/decisions/0066-r-drop-for-few-pairs.md).
 SIZES = (
     Size(128, 2, 0, 0, 0.004, optimiser="muon", adam=0.003, attention="relative"),
-    Size(256, 2, 0, 2e6, 0.004, 10_000, optimiser="muon", adam=0.002, attention="relative"),
+    Size(128, 2, 0, 0, 0.004, 10_000, 30, optimiser="muon", adam=0.003, attention="relative", r_drop=1.0),
     Size(256, 2, 10_000, 2e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
     Size(256, 3, 20_000, 5e6, 0.004, least=2048, optimiser="muon", adam=0.002, attention="relative"),
     Size(
@@ -145,7 +148,9 @@ class Choice:
 
     @property
     def dropout(self) -> float:
-        """More dropout for more passes over the corpus."""
+        """More dropout for more passes over the corpus, but for R-Drop, which is more of it itself."""
+        if self.size.r_drop:
+            return 0.2
         return 0.1 if self.passes <= 10 else 0.2 if self.passes < 30 else 0.3
 
 

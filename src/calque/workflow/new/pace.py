@@ -73,8 +73,8 @@ class AssumedPace:
         self.vocabulary = vocabulary
 
     def __call__(self, size: Size, batch: int) -> float:
-        # The backward pass costs twice the forward one, which takes a multiply-add per weight.
-        return ASSUMED / (3 * weights(size, self.vocabulary))
+        # The backward pass costs twice the forward one, which takes a multiply-add per weight; R-Drop takes both twice.
+        return ASSUMED / (3 * weights(size, self.vocabulary)) / (2 if size.r_drop else 1)
 
 
 @dataclass
@@ -105,7 +105,9 @@ class MeasuredPace:
         if smallest is not None and 3 * batch / smallest > 2 * SECONDS:
             return smallest
         precision = self.precision or self.settings.precision
-        settings = replace(self.settings, batch_tokens=batch, precision=precision, optimiser=size.optimiser)
+        settings = replace(
+            self.settings, batch_tokens=batch, precision=precision, optimiser=size.optimiser, r_drop=size.r_drop
+        )
         shape = Shape(self.vocabulary, self.vocabulary)
         batches = self._batches(batch)
         first = measure(checked_of(size), shape, settings, batches, 1, 1)

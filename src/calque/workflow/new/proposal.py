@@ -24,6 +24,7 @@ SHOWN = {
     "model.file": "the architecture, a text of its own",
     "model.initialisation": "t2t: the vectors of words start with a length of about one, and are learned sooner",
     "train.batch_tokens": "target tokens in a batch; larger ones are a little faster, smaller ones learn more per token",
+    "train.r_drop": "each batch is read twice, with other dropout, and both predictions of a word are drawn to each other",
     "train.optimiser": "muon learns more from each token than adam, which is faster where there are no kernels",
     "train.lr": "learning rate at its peak; smaller for larger models, and where the loss jumps",
     "train.schedule": "linear: from the peak in a straight line to zero at the end of the budget",
@@ -131,7 +132,10 @@ def _reasons(proposal: Proposal) -> Iterator[tuple[str, str]]:
     )
     size = f"{choice.size.text}{ATTENTION[choice.size.attention]}, {proposal.weights / 1e6:.1f} million weights"
     yield "architecture", f"Transformer, {size}: {_why(proposal)}"
-    yield "dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: more passes want more of it"
+    why = (
+        "with R-Drop (Wu et al. 2021), which reads each batch twice" if train.r_drop else "more passes want more of it"
+    )
+    yield "dropout", f"{choice.dropout}, for {_passes(choice)} passes over the text: {why}"
     updates = f"{_updates(proposal):,} updates"
     yield "batch", f"{choice.batch:,} target tokens, so that the budget has {updates}: many small ones"
     yield (
