@@ -46,6 +46,19 @@ def test_carets_stand_under_wide_and_combining_characters(before: str, marked: s
     assert shown[3:5] == [line, "  | " + " " * columns + "^" * carets]
 
 
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_the_quotes_around_a_word_are_one_fault(quote: str) -> None:
+    body = f"encoder = pos -> {quote}norm{quote} -> {quote}ffl{quote}\n{DECODER}"
+    one, other = faults(body)
+    assert [help_of(fault) for fault in (one, other)] == [
+        f"write `{n}` for `{quote}{n}{quote}`" for n in ("norm", "ffl")
+    ]
+    assert checked(body.replace(quote, "")).text
+    # Quotes on two lines, and of two kinds, are no pair.
+    assert len(faults(f"encoder = {quote}pos\ndecoder = pos{quote} -> mh_dot_src_att\n")) == 2
+    assert len([one for one in faults(f"encoder = \"norm'\n{DECODER}") if one.code == "S101"]) == 2
+
+
 @pytest.mark.parametrize("letter", ["о", "ο", "\uff4f"])
 def test_letters_that_look_like_others(letter: str) -> None:
     found = faults(f"enc{letter}der = pos\n{DECODER}")

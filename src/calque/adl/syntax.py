@@ -45,6 +45,7 @@ _TOKEN = re.compile(
 )
 
 
+_QUOTES = ('"', "'")
 _NESTING = {"(": 1, "[": 1, ")": -1, "]": -1}
 _KINDS = {"arrow": "->", "name": "name", "number": "number"}  # a mark is its own kind
 
@@ -56,7 +57,7 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
         raise _too_many("characters", MAX_CHARACTERS, len(body), Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1))
     faults: list[Diagnostic] = []
     tokens: list[Token] = []
-    depth = 0
+    depth, opened, since = 0, "", 0
     for match in _TOKEN.finditer(body):
         kind, piece, start = str(match.lastgroup), match.group(), match.start()
         if kind == "strange":
@@ -66,7 +67,9 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
                 _drop_newline(tokens)
                 piece = body[start : match.end()]
                 tokens.append(Token("->", piece, text, start))
-            if len(faults) <= MAX_FAULTS:
+            closes = piece in _QUOTES and piece == opened and "\n" not in body[since:start]
+            opened, since = ("" if closes else piece), start
+            if len(faults) <= MAX_FAULTS and not closes:  # both quotes of a word are one fault
                 faults.append(Diagnostic("S101", Span(text, start, match.end()), {"character": piece}))
         elif kind == "newline":
             if depth == 0 and _complete(tokens):
