@@ -1,8 +1,9 @@
 """Tokens and the parse tree; no layer is named here."""
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from calque.adl.limits import MAX_CHARACTERS, MAX_FAULTS, MAX_TOKENS
 from calque.adl.signature import NAME
@@ -57,7 +58,7 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
         raise _too_many("characters", MAX_CHARACTERS, len(body), Span(text, MAX_CHARACTERS, MAX_CHARACTERS + 1))
     faults: list[Diagnostic] = []
     tokens: list[Token] = []
-    depth, opened, since = 0, "", 0
+    depth = 0
     for match in _TOKEN.finditer(body):
         kind, piece, start = str(match.lastgroup), match.group(), match.start()
         if kind == "strange":
@@ -67,9 +68,7 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
                 _drop_newline(tokens)
                 piece = body[start : match.end()]
                 tokens.append(Token("->", piece, text, start))
-            closes = piece in _QUOTES and piece == opened and "\n" not in body[since:start]
-            opened, since = ("" if closes else piece), start
-            if len(faults) <= MAX_FAULTS and not closes:  # both quotes of a word are one fault
+            if len(faults) <= MAX_FAULTS:
                 faults.append(Diagnostic("S101", Span(text, start, match.end()), {"character": piece}))
         elif kind == "newline":
             if depth == 0 and _complete(tokens):
@@ -82,7 +81,18 @@ def tokenize(text: Text) -> tuple[list[Token], list[Diagnostic]]:
         if len(tokens) > MAX_TOKENS:
             raise _too_many("names, numbers and marks", MAX_TOKENS, "more", Span(text, start, match.end()))
     tokens.append(Token("end", "", text, len(body)))
-    return tokens, faults
+    return tokens, list(_without_closing_quotes(faults, body))
+
+
+def _without_closing_quotes(faults: Iterable[Diagnostic], body: str) -> Iterator[Diagnostic]:
+    """Faults of characters; both quotes around words of a line are one."""
+    opened, since = "", 0
+    for fault in faults:
+        character, at = str(fault.fields["character"]), cast("Span", fault.where).start
+        closes = character in _QUOTES and character == opened and "\n" not in body[since:at]
+        opened, since = ("" if closes else character), at
+        if not closes:
+            yield fault
 
 
 def _complete(tokens: list[Token]) -> bool:
