@@ -74,6 +74,20 @@ def test_frequencies_are_those_of_the_softmax(how: tuple[float, int, float]) -> 
         assert stats.chisquare(observed, predicted, sum_check=False).pvalue > 0.01
 
 
+@pytest.mark.parametrize("top_p", [0.001, 0.3, 0.6, 0.9, 0.999])
+def test_a_nucleus_is_the_same_among_few_words_as_among_all(top_p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(2)
+    logits = torch.randint(0, 5, (3000, 50)).float()  # many words are equally probable
+    logits[::3] *= 4
+    u = torch.rand(3000, dtype=torch.float64)
+    found = []
+    for few in (8, 50):
+        monkeypatch.setattr("calque.decode.sample.FEW", few)
+        found.append(draw(logits, EOS, Sampling(top_p=top_p), u))
+    assert torch.equal(*found)
+    assert len(found[0].unique()) > 3
+
+
 def test_whole_sequences_have_the_frequencies_of_the_model() -> None:
     model = make("transformer", vocabulary=6, seed=3)
     with torch.no_grad():

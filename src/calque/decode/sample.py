@@ -18,6 +18,9 @@ from calque.decode.rule import (
     score_of,
 )
 
+FEW = 256
+"""Words among which a nucleus is looked for first."""
+
 
 class Sample(SearchRule):
     """A hypothesis ends where the end symbol is drawn, or at its limit. Scores are those of the model, whatever the temperature.
@@ -70,18 +73,40 @@ def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tenso
     2020, section 3.1). With c the running sum of p and C its value at the last of the nucleus, the word is the first whose
     c is greater than u C, so each is drawn with probability p / C for a uniform u.
     """
-    words = None
     if how.top_k:
         values, words = best_words(logits, how.top_k, first)
-    elif how.top_p < 1:
-        values, words = logits[:, first:].sort(stable=True, dim=1, descending=True)
-        words = words + first
-    else:
-        values = logits[:, first:]
-    p = (values if how.temperature == 1 else values / how.temperature).softmax(1)
+        return words.gather(1, _places(_softmax(values, how), how.top_p, u))[:, 0]
+    p = _softmax(logits[:, first:], how)
+    if how.top_p == 1:
+        return _places(p, 1.0, u)[:, 0] + first
+    if p.shape[1] <= FEW or p.device.type != "cpu":
+        return _of_nucleus(p, how.top_p, u) + first
+    # Most nuclei lie within the most probable words, whose order and sums are the same. Which words `topk` gives of those that are
+    # as probable as the last one is not defined, so that a nucleus may reach none of them.
+    words = p.topk(FEW, 1).indices.sort(1).values
+    best, order = p.gather(1, words).sort(stable=True, dim=1, descending=True)
+    found = words.gather(1, order).gather(1, _places(best, how.top_p, u))[:, 0]
+    certain = best.masked_fill(best == best[:, -1:], 0).cumsum(1, dtype=torch.float64)[:, -1]
+    wide = certain < how.top_p
+    if bool(wide.any()):
+        found[wide] = _of_nucleus(p[wide], how.top_p, u[wide])
+    return found + first
+
+
+def _softmax(logits: Float[Tensor, "R n"], how: Sampling) -> Float[Tensor, "R n"]:
+    return (logits if how.temperature == 1 else logits / how.temperature).softmax(1)
+
+
+def _of_nucleus(p: Float[Tensor, "R V"], top_p: float, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
+    """The words drawn from the nuclei of whole distributions."""
+    ordered, words = p.sort(stable=True, dim=1, descending=True)
+    return words.gather(1, _places(ordered, top_p, u))[:, 0]
+
+
+def _places(p: Float[Tensor, "R n"], top_p: float, u: Float[Tensor, " R"]) -> Int[Tensor, "R 1"]:
+    """The places that are drawn, of probabilities in the order of the nucleus."""
     running = p.cumsum(1, dtype=torch.float64)
     whole = running[:, -1]
-    if how.top_p < 1:
-        whole = running.masked_fill(running - p >= how.top_p, 0).amax(1)
-    place = torch.searchsorted(running, (u * whole)[:, None], right=True).clamp(max=p.shape[1] - 1)
-    return place[:, 0] + first if words is None else words.gather(1, place)[:, 0]
+    if top_p < 1:
+        whole = running.masked_fill(running - p >= top_p, 0).amax(1)
+    return torch.searchsorted(running, (u * whole)[:, None], right=True).clamp(max=p.shape[1] - 1)
