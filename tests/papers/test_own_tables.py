@@ -151,12 +151,58 @@ def test_rows_can_be_added_and_trained_ones_stay(here: Path, learned: None) -> N
     assert "new is above the Transformer" in report.stdout
 
 
+def test_a_row_that_was_removed_is_still_what_it_was(here: Path, learned: None) -> None:
+    assert call(*SMALL).exit_code == 0
+    without = TABLES[: TABLES.index("[tables.decoders.rows.wide]")]
+    (here / "mine.toml").write_text(without, encoding="utf-8")
+    assert call(*SMALL).exit_code == 0
+    (here / "mine.toml").write_text(TABLES.replace("d = 24", "d = 32"), encoding="utf-8")
+    assert fault(call(*SMALL)) == [("X865", "")]
+    (here / "mine.toml").write_text(TABLES, encoding="utf-8")
+    assert call(*SMALL).exit_code == 0
+
+
+def test_rows_are_matched_by_one_setting(here: Path, learned: None) -> None:
+    text = TABLES.replace("[tables.decoders]\n", '[tables.decoders]\nmatch = { setting = "h", row = "plain" }\n')
+    text = text.replace("res_nd(ffl)", "res_nd(ffl(h))").replace("heads = 2\n", "heads = 2\nh = 32\n", 1)
+    (here / "mine.toml").write_text(text, encoding="utf-8")
+    assert call(*SMALL, "--rows", "ssru+ff").exit_code == 0
+    (cell,) = ledger.read(here / "out" / "cells")
+    assert "h=" in str(cell.conditions["settings"])
+    (here / "mine.toml").write_text(text.replace('setting = "h"', 'setting = "d"'), encoding="utf-8")
+    found = call(*SMALL, "--rows", "ssru+ff")
+    assert fault(found) == [("X865", "")]
+    assert isinstance(found.exception, CalqueError)
+    assert found.exception.diagnostics[0].fields == {"row": "ssru+ff", "what": "setting of `match`"}
+
+
+def test_a_row_with_a_layer_of_the_user_can_be_added(here: Path, learned: None) -> None:
+    assert call(*SMALL, "--rows", "plain").exit_code == 0
+    added = '[tables.decoders.rows.squared]\nencoder = "pos"\ndecoder = "pos -> square -> mh_dot_src_att"\n'
+    (here / "mine.toml").write_text('plugins = ["square.py"]\n' + TABLES + added, encoding="utf-8")
+    assert call(*SMALL, "--rows", "plain,squared").exit_code == 0
+
+
+def test_a_definition_is_never_taken_for_a_row(here: Path) -> None:
+    (here / "decoders").mkdir()
+    (here / "decoders" / "wide").write_text(PLAIN.replace("d = 16", "d = 48"), encoding="utf-8")
+    added = '[tables.decoders.rows.own]\ndefinition = "decoders/wide"\n'
+    (here / "mine.toml").write_text(TABLES + added, encoding="utf-8")
+    assert "d = 48" in read_tables(here / "mine.toml").table("decoders").row("own").text
+
+
+def test_a_file_may_begin_with_a_mark_of_its_encoding(here: Path) -> None:
+    (here / "mine.toml").write_text("\ufeff" + TABLES, encoding="utf-8")
+    found = CliRunner().invoke(root, ["check", "mine.toml"])
+    assert (found.exit_code, found.output) == (0, "")
+
+
 def test_claims_of_the_file_are_tested(here: Path, learned: None) -> None:
     claim = '[[claims]]\ntext = "Recurrence costs nothing"\ntable = "decoders"\nkind = "about"\nrows = ["plain", "ssru+ff"]\n'
     (here / "mine.toml").write_text(TABLES + claim + 'metrics = ["perplexity"]\n', encoding="utf-8")
     found = call(*SMALL, "--rows", "plain,ssru+ff", "--metric", "perplexity")
     assert found.exit_code == 0, found.output
-    assert "Recurrence costs nothing (of own perplexity)" in found.stdout
+    assert "Recurrence costs nothing (of perplexity)" in found.stdout
     assert "is above" not in found.stdout
 
 
@@ -172,7 +218,7 @@ def test_rows_name_layers_of_the_user(here: Path, learned: None) -> None:
     (here / "square.py").write_text(SQUARE.replace("x * x", "x * x * x"), encoding="utf-8")
     found = call(*SMALL, "--rows", "ssru+ff")
     assert isinstance(found.exception, CalqueError)
-    assert found.exception.diagnostics[0].fields == {"row": "ssru+ff", "what": "layers of its plugins"}
+    assert found.exception.diagnostics[0].fields == {"row": "ssru+ff", "what": "version of its layers"}
 
 
 def test_rows_are_matched_in_size_tuned_and_timed(here: Path) -> None:
@@ -201,16 +247,23 @@ def test_rows_are_matched_in_size_tuned_and_timed(here: Path) -> None:
         (('title = "Small decoders"', "title = 3"), [("X863", "3")]),
         (('label = "the Transformer"', 'lable = "x"'), [("X862", "lable")]),
         (('definition = "plain.adl"\n', ""), [("X861", "plain")]),
-        (('definition = "plain.adl"', 'definition = "plain.adl"\nencoder = "id"'), [("X861", "plain")]),
+        (('definition = "plain.adl"', 'definition = "plain.adl"\nencoder = "id"'), [("X868", "encoder")]),
         (('same = "ssru+ff"', 'same = "sru"'), [("X866", '"sru"')]),
         (('same = "ssru+ff"', 'same = "wide"'), [("X866", '"wide"')]),
         (("rows.wide]", "rows.Wide]"), [("X863", "Wide")]),
         (('["bleu", "perplexity"]', '["blue"]'), [("X863", '["blue"]')]),
         (('"bleu", "perplexity"', ""), [("X863", "[]")]),
         (("{ d = 24 }", "{ d = true }"), [("X863", "{ d = true }")]),
-        (("{ d = 24 }", "{ q = 24 }"), [("X864", "")]),
-        (('"plain.adl"', '"modern/transformer-2027"'), [("X220", "")]),
-        (('"plain.adl"', '"none.adl"'), [("X402", "")]),
+        (("{ d = 24 }", "{ q = 24 }"), [("X864", "wide")]),
+        (('"plain.adl"', '"modern/transformer-2027"'), [("X220", '"modern/transformer-2027"')]),
+        (('"plain.adl"', '"none.adl"'), [("X402", '"none.adl"')]),
+        (('encoder = "pos -> repeat(1, tenc) -> norm"\n', ""), [("X861", '"ssru+ff"')]),
+        (("rows.wide]", f"rows.{'w' * 61}]"), [("X863", "w" * 61)]),
+        (('"block(b)"', '"block(b"'), [("X863", "definitions")]),
+        (
+            ("[tables.decoders]\n", '[tables.decoders]\nmatch = { setting = "q", row = "plain" }\n'),
+            [("X866", '{ setting = "q", row = "plain" }')] * 2,
+        ),
         (
             ("[tables.decoders]\n", '[tables.decoders]\nmatch = { setting = "d", row = "q" }\n'),
             [("X866", '{ setting = "d", row = "q" }')],
@@ -240,6 +293,11 @@ def test_each_fault_of_the_file_has_its_place(
             'text = "x"\ntable = "decoders"\nkind = "above"\nrows = ["wide", "plain"]\nmetrics = ["aer"]',
             [("X866", '["aer"]')],
         ),
+        (
+            'text = "x"\ntable = "decoders"\nkind = "above"\nrows = ["wide", "wide"]',
+            [("X863", '["wide", "wide"]')],
+        ),
+        ('text = "x"\ntable = "decoders"\nkind = "grows"\nrows = ["wide", "plain"]', [("X863", "claims")]),
     ],
 )
 def test_each_fault_of_a_claim_has_its_place(claim: str, found: list[tuple[str, str]], here: Path) -> None:

@@ -81,7 +81,7 @@ class OutputFolder:
         with writing(self.out):
             recipes.record(self.recipe, self.out)
             if self.request.own is not None:
-                keep_copy(self.out, self.request.own, self.request.table)
+                keep_copy(self.out, self.request)
 
     @property
     def table(self) -> PrintedTable:

@@ -4,10 +4,12 @@ A row is a definition of a file or of the zoo, the text of both sides, or anothe
 the file; a table about which it says nothing has one for each row but the first: that it is above the first.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from calque import zoo
 from calque.experiment import Experiment, ModelSettings
@@ -16,8 +18,9 @@ from calque.explain.totals import Surroundings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Text, error, read_text
 from calque.ground.files import portable, write_whole
 from calque.layers.contract import Registry
+from calque.layers.registry import builtin
 from calque.papers.paper import Paper, Row
-from calque.papers.plan import Texts, checked_row
+from calque.papers.plan import STEP, WIDTH, Texts, checked_row
 from calque.papers.read_paper import load_paper
 from calque.papers.recipes import FILE_NAME
 from calque.papers.request import RUNS, Request
@@ -40,9 +43,26 @@ def read_tables(path: Path) -> Paper:
     content.check()
     here = path.parent.absolute()
     plugins = [str(here / name) if name.endswith(".py") else name for name in content.keys.get("plugins", ())]
-    made = _paper(path.stem, content.joined(), str(path), plugins)
-    library(made)  # raises what is wrong with plugins
+    given = content.joined()
+    try:
+        made = _paper(path.stem, given, str(path), plugins)
+    except ValueError as fault:
+        raise content.not_read(str(fault)) from None
+    _check_matches(content, made)
     return made
+
+
+def _check_matches(content: TablesFile, made: Paper) -> None:
+    """Raises X866 for a setting of `match` that a row does not have, and what is wrong with plugins."""
+    layers = library(made)
+    for match, row in ((t.match, row) for t in made.tables if t.match is not None for row in t.rows):
+        try:
+            read = checked_row(Text(row.place, row.text), {match.setting: f"{match.setting}={STEP}"}, layers)[1]
+        except CalqueError:  # of the definition, or of this value alone
+            continue
+        if not read and row.key != match.row:
+            content.lacks(("tables", row.name.split("/")[1], "match", "setting"), match.setting, row.key)
+    content.raise_faults()
 
 
 def check_tables(path: Path, settings: Sequence[str] = ()) -> None:
@@ -64,11 +84,8 @@ def library(paper: Paper) -> Registry:
 
 
 def _paper(name: str, given: Keys, file: str, plugins: Sequence[str]) -> Paper:
-    """The tables as a paper, from what `TablesFile.joined` returns. Raises X864 where a row cannot be made."""
-    try:
-        made = load_paper(name, given["data"], given["texts"], commented=False)
-    except ValueError as fault:
-        raise error("X864", Place(file), reason=str(fault)) from None
+    """The tables as a paper, from what `TablesFile.joined` returns. Raises ValueError where a row or a claim cannot be made."""
+    made = load_paper(name, given["data"], given["texts"], commented=False)
     named = given["places"]
 
     def placed(row: Row) -> Row:
@@ -80,35 +97,53 @@ def _paper(name: str, given: Keys, file: str, plugins: Sequence[str]) -> Paper:
 
 def read_copy(out: Path) -> Paper | None:
     """The tables that an output folder holds; None where its table is that of a paper."""
+    held = _held(out)
+    return _paper(held["name"], held["given"], held["file"], held["plugins"]) if held else None
+
+
+def _held(out: Path) -> Keys:
     try:
-        held = json.loads((out / COPY).read_bytes())
+        return cast("Keys", json.loads((out / COPY).read_bytes()))
     except FileNotFoundError:
-        return None
-    return _paper(held["name"], held["given"], held["file"], held["plugins"])
+        return {}
 
 
-def keep_copy(out: Path, tables: Paper, table: str) -> None:
-    """Writes the tables into an output folder, so that later calls need no other file.
+def keep_copy(out: Path, request: Request) -> None:
+    """Writes the user's tables into an output folder, so that the processes of cells need no other file.
 
-    Raises X865 for a row of `table` that is trained there with another definition, or with layers that have changed since.
+    Raises X865 for a row that is trained there as another model.
     """
-    layers = layers_digest(Experiment(model=ModelSettings(plugins=tables.plugins))) or ""
-    if (held := read_copy(out)) is not None:
-        before = json.loads((out / COPY).read_bytes())["layers"]
-        for row in tables.table(table).rows:
-            if (out / RUNS / row.key).is_dir() and (before != layers or _differs(held, tables, table, row)):
-                what = "layers of its plugins" if before != layers else "definition"
-                raise error("X865", Place(str(out)), row=row.key, what=what)
-    file, plugins = portable(tables.file), tables.plugins
-    content = {"name": tables.name, "file": file, "plugins": plugins, "layers": layers, "given": tables.given}
+    assert request.own is not None
+    tables = request.own
+    rows = dict(_held(out).get("rows", {}))  # also those that the file no longer has
+    for row in request.printed.rows:
+        now = _identity(request, row)
+        before = rows.get(row.key, now) if (out / RUNS / row.key).is_dir() else now
+        if changed := [what for what in now if now[what] != before[what]]:
+            raise error("X865", Place(str(out)), row=row.key, what=changed[0])
+        rows[row.key] = now
+    content = {
+        "name": tables.name,
+        "file": portable(tables.file),
+        "plugins": tables.plugins,
+        "rows": rows,
+        "given": tables.given,
+    }
     write_whole(out / COPY, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def _differs(held: Paper, now: Paper, table: str, row: Row) -> bool:
-    """Whether a row has another definition than in the tables that an output folder holds."""
-    rows = (one for each in held.tables if each.name == table for one in each.rows)
-    before = next((one for one in rows if one.key == row.key), None)
-    if before is None or before.text == row.text:
-        return False
-    one, other = (checked_row(Text(each.place, each.text), {}, library(now))[0].hash for each in (before, row))
-    return one != other
+def _identity(request: Request, row: Row) -> dict[str, str]:
+    """What the models of a row follow from, beside the request: its definition, by what it is matched in size, and layers of the
+    user's, where it has some."""
+    tables, table = cast("Paper", request.own), request.printed
+    layers = library(tables)
+    own: set[str] = set()
+    try:
+        checked = checked_row(Text(row.place, row.text), {}, layers)[0]
+        definition = checked.hash
+        own = {node.name for side in (checked.encoder, checked.decoder) for node in side.nodes()} - builtin().keys()
+    except CalqueError:  # a row that nothing trains now
+        definition = hashlib.sha256(row.text.encode()).hexdigest()[:12]
+    matched = "" if request.match is None else WIDTH if table.match is None else table.match.setting
+    written = layers_digest(Experiment(model=ModelSettings(plugins=tables.plugins))) if own else None
+    return {"definition": definition, "setting of `match`": matched, "version of its layers": written or ""}

@@ -10,6 +10,8 @@ KINDS = ("above", "below", "not-above", "about", "gain", "grows", "shrinks")
 """The kinds of claims."""
 ORDERS = ("complexity", "sequential", "path")
 """How multiply-adds, operations that wait for each other, and the longest path grow with the length n and the width d."""
+OWN_PAIR = "own"
+"""Stands for the language pair of tables of the user's, which print nothing and so have none."""
 COUNTS = ("train pairs", "test pairs", "source length", "target length")
 """Of a corpus: pairs of training and test, mean lengths of the training sides in subwords."""
 
@@ -58,7 +60,7 @@ class Column:
         return str(self) if self.of.percentage else self.what
 
     def __str__(self) -> str:
-        return f"{self.pair} {self.what}"
+        return self.what if self.pair == OWN_PAIR else f"{self.pair} {self.what}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ A row is a definition of a file or of the zoo, the text of both sides, or an ear
 the file; a table about which it says nothing has one for each row but the first: that it is above the first.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +12,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from calque import zoo
-from calque.adl.signature import is_name
+from calque.adl.signature import NAME, is_name
 from calque.experiment.toml import located
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place, Span, Text, nearest
 from calque.papers.metrics import METRICS
-from calque.papers.paper import KINDS
+from calque.papers.paper import KINDS, OWN_PAIR
 from calque.papers.recipes import FILE_NAME
 
-PAIR = "own"
-"""Stands for the language pair of such a table: it prints nothing, and so has none."""
 MEASURED = tuple(name for name, one in METRICS.items() if not one.percentage and not one.obstacle)
 """The metrics that such a table can have."""
+LONGEST = 60
+"""Characters of the name of a table or row."""
 METRICS_OF_ROWS = ("bleu", "perplexity", "source-words/s")
 """Those that it has where the file names none."""
 Keys = Mapping[str, Any]
@@ -46,7 +47,10 @@ def _number(value: object) -> bool:
 _A_TEXT: Rule = "a text", _text
 _TEXTS: Rule = "a list of texts", _texts
 _A_TABLE: Rule = "a table", lambda value: isinstance(value, dict)
-_TABLES: Rule = "tables", lambda value: isinstance(value, dict) and all(isinstance(one, dict) for one in value.values())
+_TABLES: Rule = (
+    "tables",
+    lambda value: isinstance(value, dict) and bool(value) and all(isinstance(one, dict) for one in value.values()),
+)
 _LIST_OF_TABLES: Rule = (
     "a list of tables",
     lambda value: isinstance(value, list) and all(isinstance(one, dict) for one in value),
@@ -57,7 +61,13 @@ _SETTINGS: Rule = (
         isinstance(value, dict) and all(is_name(name) and (_number(one) or _text(one)) for name, one in value.items())
     ),
 )
-_DEFINITIONS: Rule = "texts by name", lambda value: isinstance(value, dict) and all(map(_text, value.values()))
+_DEFINED = re.compile(rf"{NAME}(\([^()=\n]*\))?")
+_DEFINITIONS: Rule = (
+    'texts by name, such as "block(b)"',
+    lambda value: (
+        isinstance(value, dict) and all(_DEFINED.fullmatch(name) and _text(one) for name, one in value.items())
+    ),
+)
 _METRICS: Rule = (
     f"a list of metrics, of {', '.join(MEASURED)}",
     lambda value: _texts(value) and bool(value) and all(one in MEASURED for one in cast("list[str]", value)),
@@ -93,7 +103,7 @@ _OF_CLAIM: Mapping[str, Rule] = {
 def holds_tables(path: Path) -> bool:
     """Whether a file in TOML holds tables of the user's; false where it cannot be read."""
     try:
-        return "tables" in tomllib.loads(path.read_text(encoding="utf-8"))
+        return "tables" in tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return False
 
@@ -114,12 +124,27 @@ class TablesFile:
                 self._check_table(name)
             for number in range(len(keys.get("claims", ()))):
                 self._check_claim(number)
+        self.raise_faults()
+
+    def raise_faults(self) -> None:
+        """Raises the faults so far."""
         if self.faults:
             raise CalqueError(self.faults)
 
+    def lacks(self, path: KeyPath, setting: str, row: str) -> None:
+        """Adds the fault that a row has no such setting."""
+        self._fault("X866", path, value=True, what=f"setting of the row `{row}`", name=setting, near=None, names=None)
+
+    def not_read(self, reason: str) -> CalqueError:
+        """X864 at the row or claim that a reason of `load_paper` begins with."""
+        where, _, why = reason.partition(": ")
+        table, _, row = where.partition("/")
+        self._fault("X864", ("tables", table, "rows", row), reason=why if row else reason)
+        return CalqueError(self.faults)
+
     def joined(self) -> Keys:
         """The file in the form in which `load_paper` reads papers, the texts of definitions by their names, and for each row of
-        one the file that it is in. Raises what reading definitions raises."""
+        one the file that it is in. Raises what reading definitions raises, for all of them, at their places."""
         keys, texts, places, path = self.keys, {}, {}, Path(self.text.name)
         tables: dict[str, Any] = {}
         for name, table in keys["tables"].items():
@@ -128,19 +153,19 @@ class TablesFile:
             for key, row in table["rows"].items():
                 made = {k: v for k, v in row.items() if k != "definition"}
                 if (written := row.get("definition")) is not None:
-                    own = path.parent / written
-                    found = zoo.find(str(own) if own.is_file() else written)
-                    texts[written] = found.body
-                    made["same"], places[f"{path.stem}/{name}/{key}"] = written, found.name
+                    found = self._definition(("tables", name, "rows", key, "definition"), written)
+                    made["same"] = f"definition:{written}"  # no row is called so
+                    texts[made["same"]], places[f"{path.stem}/{name}/{key}"] = found.body, found.name
                 elif "same" in row and "/" not in row["same"]:
                     made["same"] = f"{name}/{row['same']}"
                 rows[key] = {"label": key, **made, "figures": ["-"] * len(metrics)}
             tables[name] = {
                 "title": table.get("title", name),
-                "columns": [f"{PAIR} {metric}" for metric in metrics],
+                "columns": [f"{OWN_PAIR} {metric}" for metric in metrics],
                 "match": table.get("match"),
                 "rows": rows,
             }
+        self.raise_faults()
         title = keys.get("title", path.stem)
         data = {
             "title": title,
@@ -148,16 +173,26 @@ class TablesFile:
             "address": "",
             "settings": keys.get("settings", {}),
             "definitions": keys.get("definitions", {}),
-            "pairs": {PAIR: {"title": "", "settings": {}}},
+            "pairs": {OWN_PAIR: {"title": "", "settings": {}}},
             "tables": tables,
             "claims": [*self._claims(), *_claims_of_none(tables, keys.get("claims", ()))],
         }
         return {"data": data, "texts": texts, "places": places}
 
+    def _definition(self, path: KeyPath, written: str) -> Text:
+        """The text of a file beside this one, or of the zoo; empty, with a fault, where there is none."""
+        own = Path(self.text.name).parent / written
+        try:
+            return zoo.find(str(own) if own.is_file() else written)
+        except CalqueError as fault:
+            for one in fault.diagnostics:
+                self._fault(one.code, path, value=True, **one.fields)
+            return Text(written, "")
+
     def _claims(self) -> Iterator[Keys]:
         for claim in self.keys.get("claims", ()):
             made = {key: value for key, value in claim.items() if key != "metrics"}
-            columns = {"columns": [f"{PAIR} {m}" for m in claim["metrics"]]} if "metrics" in claim else {}
+            columns = {"columns": [f"{OWN_PAIR} {m}" for m in claim["metrics"]]} if "metrics" in claim else {}
             yield {**made, **columns, "section": ""}
 
     def _check_table(self, name: str) -> None:
@@ -170,18 +205,19 @@ class TablesFile:
             self._check_row((*path, "rows", key), key, name)
         if "match" in table and self._table((*path, "match"), "`match`", _OF_MATCH, ("setting", "row")):
             self._known((*path, "match", "row"), table["match"]["row"], list(table["rows"]), "row")
-        if not table["rows"]:
-            self._fault("X861", path, what=f"the table `{name}`", key="rows", example=_EXAMPLE)
 
     def _check_row(self, path: KeyPath, key: str, table: str) -> None:
         self._named(path, key)
         if not self._table(path, f"the row `{key}`", _OF_ROW):
             return
         row = self._at(path)
-        ways = [way for way in (("definition",), ("same",), ("encoder", "decoder")) if all(one in row for one in way)]
         sides = [side for side in ("encoder", "decoder") if side in row]
-        if len(ways) != 1 or (sides and ways != [("encoder", "decoder")]):
-            self._fault("X861", path, what=f"the row `{key}`", key="definition", example=_EXAMPLE)
+        ways = [*(way for way in ("definition", "same") if way in row), *sides[:1]]
+        if len(ways) > 1:
+            self._fault("X868", (*path, ways[1]), row=key, ways=[*ways[:-1], *(sides or ways[-1:])])
+        elif not ways or len(sides) == 1:
+            lacking = next((side for side in ("encoder", "decoder") if sides and side not in row), "definition")
+            self._fault("X861", path, what=f"the row `{key}`", key=lacking, example=_EXAMPLES[lacking])
         if "same" in row:
             before = [f"{one}/{each}" for one, of in self.keys["tables"].items() for each in _rows(of)]
             whole = row["same"] if "/" in row["same"] else f"{table}/{row['same']}"
@@ -205,9 +241,23 @@ class TablesFile:
         table = tables[claim["table"]]
         for row in named:
             self._known((*path, needed), row, _rows(table), "row")
+        if len({str(one) for one in claim[needed]}) < len(claim[needed]):
+            expected = f"different {needed}"
+            self._fault("X863", (*path, needed), value=True, key=needed, expected=expected, found=claim[needed])
+        self._check_metrics(path, claim, table)
+
+    def _check_metrics(self, path: KeyPath, claim: Keys, table: Keys) -> None:
+        """The metrics of a claim: those of its table; what grows or shrinks does so over several that are measured alike."""
         metrics = table.get("metrics", METRICS_OF_ROWS) if isinstance(table, dict) else ()
         for metric in claim.get("metrics", ()):
             self._known((*path, "metrics"), metric, metrics, "metric of the table")
+        kinds = [METRICS[metric].kind for metric in claim.get("metrics", metrics) if metric in METRICS]
+        if claim["kind"] in ("grows", "shrinks") and (len(kinds) < 2 or len(set(kinds)) > 1):
+            expected = (
+                "two or more that are measured alike, such as `bleu` and `unk-bleu`, where something grows or shrinks"
+            )
+            found = str(claim.get("metrics", list(metrics)))
+            self._fault("X863", (*path, "metrics"), value=True, key="metrics", expected=expected, found=found)
 
     def _table(self, path: KeyPath, what: str, rules: Mapping[str, Rule], needed: Sequence[str] = ()) -> bool:
         """Checks the keys of a table of the file, and the values of those that have a rule. Whether it was fine."""
@@ -220,19 +270,21 @@ class TablesFile:
                 self._fault("X863", (*path, key), value=True, key=key, expected=expected, found=found)
         for key in needed:
             if key not in content:
-                self._fault("X861", path, what=what, key=key, example=_EXAMPLE)
+                self._fault("X861", path, what=what, key=key, example=_EXAMPLES[key])
         return len(self.faults) == before
 
     def _named(self, path: KeyPath, name: str) -> None:
         """Names of tables and rows become those of folders."""
-        if not FILE_NAME.fullmatch(f"{name.replace('+', '-')}.toml") or "_" in name:
-            expected = "lower-case letters and digits, joined by `-`, `+` or `.`"
+        if not FILE_NAME.fullmatch(f"{name.replace('+', '-')}.toml") or "_" in name or len(name) > LONGEST:
+            expected = f"at most {LONGEST} lower-case letters and digits, joined by `-`, `+` or `.`"
             self._fault("X863", path, key="/".join(path), expected=expected, found=name)
 
     def _known(self, path: KeyPath, name: object, names: Sequence[str], what: str) -> bool:
         """Whether a name is one of these; else there is a fault."""
         if name not in names:
-            self._fault("X866", path, value=True, what=what, name=name, near=nearest(str(name), names), names=names)
+            self._fault(
+                "X866", path, value=True, what=what, name=name, near=nearest(str(name), names), names=[*names] or None
+            )
         return name in names
 
     def _at(self, path: KeyPath) -> Keys:
@@ -249,7 +301,18 @@ class TablesFile:
         self.faults.append(Diagnostic(code, where, fields))
 
 
-_EXAMPLE = '[tables.decoders.rows.ssru] definition = "ssru.adl"'
+_EXAMPLES = {
+    "tables": "[tables.decoders.rows.ssru]",
+    "rows": "[tables.decoders.rows.ssru]",
+    "definition": 'definition = "ssru.adl"',
+    "encoder": 'encoder = "pos -> repeat(2, tenc) -> norm"',
+    "decoder": 'decoder = "pos -> repeat(2, tdec) -> norm"',
+    "text": 'text = "Width helps"',
+    "table": 'table = "decoders"',
+    "kind": 'kind = "above"',
+    "setting": 'setting = "d"',
+    "row": 'row = "ssru"',
+}
 
 
 def _rows(table: object) -> list[str]:
