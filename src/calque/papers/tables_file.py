@@ -202,11 +202,11 @@ class TablesFile:
             return
         table = self._at(path)
         for key in table["rows"]:
-            self._check_row((*path, "rows", key), key, name)
+            self._check_row((*path, "rows", key), key)
         if "match" in table and self._table((*path, "match"), "`match`", _OF_MATCH, ("setting", "row")):
             self._known((*path, "match", "row"), table["match"]["row"], list(table["rows"]), "row")
 
-    def _check_row(self, path: KeyPath, key: str, table: str) -> None:
+    def _check_row(self, path: KeyPath, key: str) -> None:
         self._named(path, key)
         if not self._table(path, f"the row `{key}`", _OF_ROW):
             return
@@ -219,10 +219,14 @@ class TablesFile:
             lacking = next((side for side in ("encoder", "decoder") if sides and side not in row), "definition")
             self._fault("X861", path, what=f"the row `{key}`", key=lacking, example=_EXAMPLES[lacking])
         if "same" in row:
-            before = [f"{one}/{each}" for one, of in self.keys["tables"].items() for each in _rows(of)]
-            whole = row["same"] if "/" in row["same"] else f"{table}/{row['same']}"
-            earlier = before[: before.index(f"{table}/{key}")]
-            self._known((*path, "same"), whole, earlier, "earlier row")
+            self._check_same(path, row["same"])
+
+    def _check_same(self, path: KeyPath, same: str) -> None:
+        """A row names one before it, of its own table or as TABLE/ROW."""
+        _, table, _, key = path
+        before = [f"{one}/{each}" for one, of in self.keys["tables"].items() for each in _rows(of)]
+        whole = same if "/" in same else f"{table}/{same}"
+        self._known((*path, "same"), whole, before[: before.index(f"{table}/{key}")], "earlier row")
 
     def _check_claim(self, number: int) -> None:
         path = ("claims", str(number))
