@@ -481,10 +481,10 @@ struct Row {
         sum = sum_of(all_of), log_norm = highest + std::log(sum);
     }
 
-    // Writes scale p - share, and `truth` more at the target.
+    // Writes scale e - share, after e is `truth` more at the target.
     template <class T>
     void write(T* row, int64_t words, int64_t target, float scale, float share, float truth, float* d_bias) {
-        e[target] += truth / scale;
+        e[target] += truth;
         for (int64_t w = 0; w < words; w += STRIP) {
             const Floats g = load(e.data() + w) * scale - share;
             store_some(row + w, g, int(words - w));
@@ -536,10 +536,10 @@ void loss(T* logits, const int64_t* target, int64_t rows, int64_t words, int64_t
                 own[1] += double(words) * each[k].log_norm - each[k].plain;
             }
             if (r_drop) own[2] += draw_together(each[0], each[1], further, r_drop, needs);
-            const float half = r_drop ? 0.5f : 1.0f;
-            for (int k = 0; needs && k < group; k++)
-                each[k].write(logits + (i + k) * next, words, target[i + k], r_drop ? half : 1.0f / each[k].sum, share * half,
-                              (smoothing + share - 1) * half, mine);
+            for (int k = 0; needs && k < group; k++) {
+                const float unit = r_drop ? 1.0f : each[k].sum, half = r_drop ? 0.5f : 1.0f;  // e is of the sum of `unit`
+                each[k].write(logits + (i + k) * next, words, target[i + k], half / unit, share * half, (smoothing + share - 1) * unit, mine);
+            }
         }
     }
     for (int part = 0; part < threads; part++) {
