@@ -16,7 +16,7 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 class SpacedCodec(RewritingCodec):
     """A codec that reads other white space, such as no-break spaces of web pages and line feeds, as spaces, and characters without
-    width as nothing, wherever the vocabulary writes what stands around them with fewer pieces then.
+    width as nothing. It does so where the words on both sides then need fewer pieces of the vocabulary.
 
     So the no-break space in front of a French question mark stays one for a model whose training text has it.
     """
@@ -37,7 +37,7 @@ class SpacedCodec(RewritingCodec):
         return [owner[word] for word in self.codec.words(self.line(line))]
 
     def _read(self, word: str) -> str:
-        """A word, or the white space between two. Each character is judged with what stands beside it."""
+        """A word as it is read. For each character, the words on its two sides decide whether it stays."""
         parts = _OTHER.split(word)
         for k in range(1, len(parts), 2):
             before, character, behind = parts[k - 1 : k + 2]

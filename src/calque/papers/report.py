@@ -171,7 +171,8 @@ def claims_table(claims: Sequence[ClaimVerdict], columns: Sequence[Column]) -> l
 def _said_of(one: ClaimVerdict, columns: Sequence[Column]) -> str:
     """The section of a claim, and the columns that it is about."""
     whole = set(one.claim.columns) == set(columns)
-    where = "not in the paper, " * one.claim.ours or f"section {one.claim.section}, " * bool(one.claim.section)
+    where = "not in the paper, " if one.claim.ours else f"section {one.claim.section}, "
+    where = where if one.claim.ours or one.claim.section else ""  # a claim of the user's has no section
     return f"{where}of " + ("all columns" if whole else ", ".join(_columns(one.claim.columns)))
 
 
