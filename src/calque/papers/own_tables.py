@@ -33,8 +33,11 @@ COPY = "tables.json"
 
 
 def read_tables(path: Path) -> Paper:
-    """The tables of a file. Raises X860 to X864, X866 and X868, X103 for what is no TOML, X101 and X102 for a file that cannot be read, X402 and
-    X403 for a definition that cannot, X220 for one that the zoo lacks, and X401, X411, X420 and X426 for plugins."""
+    """The tables of a file.
+
+    Raises X860 to X864, X866 and X868, X103 for what is no TOML, X101 and X102 for a file that cannot be read, X402, X403 and X220
+    for a definition that cannot, and X401, X411, X420 and X426 for plugins.
+    """
     if not FILE_NAME.fullmatch(path.name) or path.stem in zoo.shelves():
         raise error("X860", Place(str(path)), names=sorted(zoo.shelves()))
     text = read_text(str(path), "X101", "X102")
