@@ -2,7 +2,10 @@
 
 import io
 import random
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from sentencepiece import SentencePieceTrainer
@@ -66,8 +69,11 @@ def make_run(
     tying: str = "three-way",
     bias: bool = True,
     target: Codec | None = None,
+    decode: Mapping[str, Any] = MappingProxyType({}),
 ) -> Model:
-    """A run folder of a text; the model, in evaluation mode. `target`: the codec of the target side, where it is another one."""
+    """A run folder of a text; the model, in evaluation mode. `target`: the codec of the target side, where it is another one;
+    `decode`: keys of [decode] that have other values.
+    """
     torch.manual_seed(1)
     codec = codec or WordCodec(Vocabulary(WORDS))
     target = target or codec
@@ -85,7 +91,7 @@ def make_run(
         ),
         ModelSettings(text=model.checked.text, tying=tying, output_bias=bias),
         TrainSettings(max_updates=1),
-        DecodeSettings(max_length_factor=0.0, max_length_offset=60),
+        DecodeSettings(**{"max_length_factor": 0.0, "max_length_offset": 60, **decode}),
     )
     start_run(folder, experiment, model.checked, (codec, target))
     save_model(folder, model, weights_of(model), experiment, "none", {})

@@ -11,7 +11,7 @@ import torch
 from small_runs import PRE, draw_lines, make_run
 from torch import Tensor
 
-from calque.exchange import to_onnx
+from calque.exchange import graphs
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.weights import open_exported
 from calque.ground.diagnostics import CalqueError, Place
@@ -92,8 +92,8 @@ def test_a_graph_that_cannot_be_exported_says_why(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     make_run(tmp_path / "run", PRE, updates=0)
-    forward = to_onnx._Encoder.forward
-    monkeypatch.setattr(to_onnx._Encoder, "forward", lambda self, source, mask: broken(forward(self, source, mask)))
+    forward = graphs._Encoder.forward
+    monkeypatch.setattr(graphs._Encoder, "forward", lambda self, source, mask: broken(forward(self, source, mask)))
     with pytest.raises(CalqueError, match=reason) as caught:
         write_onnx(open_exported(tmp_path / "run"), tmp_path, "float32")
     (diagnostic,) = caught.value.diagnostics
@@ -101,7 +101,7 @@ def test_a_graph_that_cannot_be_exported_says_why(
     assert (diagnostic.code, diagnostic.fields["graph"]) == ("X506", "encoder")
     told = str(diagnostic.fields["reason"])
     assert "\x1b" not in told
-    assert len(told) <= to_onnx.REASON
+    assert len(told) <= graphs.REASON
     assert capfd.readouterr() == ("", "")
 
 

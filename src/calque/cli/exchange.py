@@ -8,7 +8,7 @@ import click
 from calque.cli.base import FILE, RUN, reading, root, tell
 from calque.ground.diagnostics import Place, error
 
-TO = ("argos", "calque", "ctranslate2", "hf", "marian", "onnx")
+TO = ("argos", "calque", "ctranslate2", "hf", "marian", "onnx", "web")
 FROM = ("hf", "marian")
 
 
@@ -20,11 +20,14 @@ FROM = ("hf", "marian")
     "--precision",
     default="float32",
     show_default=True,
-    help="Type of the numbers; calque: bfloat16, int8; ctranslate2: these and others.",
+    help="Type of the numbers; calque: bfloat16, int8; ctranslate2: these and others; web: int8.",
 )
 @click.option("--test", type=FILE, nargs=2, help="Source and reference: the card gets BLEU and chrF with signatures.")
-@click.option("--source-language", default="", help="The code of the language of sources, such as en; argos needs it.")
+@click.option(
+    "--source-language", default="", help="The code of the language of sources, such as en; argos and web need it."
+)
 @click.option("--target-language", default="", help="The code of the language of translations.")
+@click.option("--runtime", type=FILE, help="web: the folder of the npm package onnxruntime-web, to take along.")
 def export(
     run: Path,
     form: str,
@@ -33,12 +36,14 @@ def export(
     test: tuple[Path, Path] | None,
     source_language: str,
     target_language: str,
+    runtime: Path | None,
 ) -> None:
     """Write a trained run for another tool or place, with a model card in README.md.
 
-    calque is a run folder without checkpoints, corpus and log, whose weights may take half or a quarter of their bytes; any text
-    fits. For the other formats the canonical text is matched against what they can say; where they cannot, the error points at
-    the first layer that does not fit. docs/other-tools.md has the table of what each format carries.
+    calque is a run folder without checkpoints, corpus and log, whose weights may take half or a quarter of their bytes; web is a
+    page that translates in the browser, without a server of its own. Any text fits these and onnx. For the other formats the
+    canonical text is matched against what they can say; where they cannot, the error points at the first layer that does not fit.
+    docs/other-tools.md has the table of what each format carries.
     """
     from calque.exchange.export import export as write
     from calque.workflow.plugins import registry_of_run
@@ -46,7 +51,7 @@ def export(
     languages = source_language, target_language
     with reading() as repairs:
         scores = _scores(run, test, *repairs.pairs(*test)) if test else []
-        click.echo(write(run, form, out, precision, scores, tell, languages, registry_of_run(run)))
+        click.echo(write(run, form, out, precision, scores, tell, languages, registry_of_run(run), runtime))
 
 
 def _scores(run: Path, test: tuple[Path, Path], sources: list[str], references: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from calque.exchange.to_ctranslate2 import write_ctranslate2
 from calque.exchange.to_hf import write_hf
 from calque.exchange.to_marian import write_marian
 from calque.exchange.to_onnx import write_onnx
+from calque.exchange.to_web import write_web
 from calque.exchange.weights import Exported, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
@@ -52,11 +53,13 @@ def export(
     tell: Tell,
     languages: tuple[str, str] = ("", ""),
     registry: Registry | None = None,
+    runtime: Path | None = None,
 ) -> Path:
     """Writes a run for another tool; returns the folder or file.
 
-    `languages` are the codes of source and target, which some formats need; `registry` has the layers of the run's plugins. Raises
-    X405 (the folder has files already), what `load_model` raises, and what the format cannot carry (X50, X519 to X521).
+    `languages` are the codes of source and target, which some formats need; `registry` has the layers of the run's plugins;
+    `runtime` is a folder with what runs the model there, where a format takes it along. Raises X405 (the folder has files already),
+    what `load_model` raises, and what the format cannot carry (X50, X519 to X521, X523).
     """
     form = FORMATS[to]
     named = run if run.name not in ("", "..") else run.resolve()
@@ -64,7 +67,7 @@ def export(
     if form.ending and out.exists():
         raise error("X405", Place(str(out)), name=out)
     refuse_full(out)
-    exported = open_exported(run, languages, registry)
+    exported = open_exported(run, languages, registry, runtime)
     with writing(out), alone(out, tell), _place(form, exported, out) as folder:
         form.write(exported, folder, precision)
         for file in sorted((run / CODECS).iterdir()) if form.codecs else ():
@@ -188,6 +191,14 @@ def _marian_usage(exported: Exported) -> str:
     )
 
 
+def _web_usage(exported: Exported) -> str:
+    return (
+        "```sh\npython -m http.server --directory FOLDER\n```\n\n"
+        "The page is then at http://localhost:8000. Any web server for files serves it; every text stays in the browser, "
+        "which also keeps the page for when there is no network, if it was fetched by https or from the machine itself."
+    )
+
+
 def _calque_usage(exported: Exported) -> str:
     return (
         "```sh\ncalque translate FOLDER < new.txt\n```\n\n"
@@ -202,6 +213,7 @@ FORMATS = {
     "argos": Format(
         "a package of Argos Translate", write_argos, _argos_usage, ".argosmodel", package_folder, codecs=False
     ),
+    "web": Format("a page that translates in the browser", write_web, _web_usage, codecs=False),
     "onnx": Format("ONNX graphs", write_onnx, _onnx_usage),
     "hf": Format("a model of Hugging Face transformers", write_hf, _hf_usage),
     "ctranslate2": Format("a CTranslate2 model", write_ctranslate2, _ctranslate2_usage),

@@ -27,12 +27,16 @@ Linear = tuple[Tensor, Tensor | None]
 
 @dataclass(frozen=True)
 class Exported:
-    """A run to write for another tool: its model on the processor, its numbers by path, the codes of its languages where named."""
+    """A run to write for another tool: its model on the processor, its numbers by path, the codes of its languages where named.
+
+    runtime  a folder with what runs the model there, for a format that takes it along
+    """
 
     folder: Path
     trained: TrainedModel
     numbers: Mapping[str, Tensor]
     languages: tuple[str, str] = ("", "")
+    runtime: Path | None = None
 
     @property
     def model(self) -> Model:
@@ -81,7 +85,12 @@ class Exported:
         return table
 
 
-def open_exported(folder: Path, languages: tuple[str, str] = ("", ""), registry: Registry | None = None) -> Exported:
+def open_exported(
+    folder: Path,
+    languages: tuple[str, str] = ("", ""),
+    registry: Registry | None = None,
+    runtime: Path | None = None,
+) -> Exported:
     """Loads the run to export; `registry` has the layers that its definition may name. Raises what `load_model` raises.
 
     The definition is read from `architecture.adl`, which holds the canonical text, so that errors show a place in that file.
@@ -89,4 +98,4 @@ def open_exported(folder: Path, languages: tuple[str, str] = ("", ""), registry:
     trained = load_model(folder, registry=registry)
     model = trained.model
     model.checked = check(Text(str(folder / ARCHITECTURE), model.checked.text), registry or builtin())
-    return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)), languages)
+    return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)), languages, runtime)

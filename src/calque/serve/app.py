@@ -260,7 +260,7 @@ def _state(app: FastAPI, service: Service) -> None:
 
 def _pages(app: FastAPI, page: bool) -> None:
     """The static pages: that of the interface, and where `page` the one to translate in."""
-    names = ["docs.html", "docs.js", "page.css", *(["index.html", "page.js"] if page else [])]
+    names = ["docs.html", "docs.js", "page.css", *(["index.html", "page.js", "engine.js"] if page else [])]
     held = {name: resources.files(__package__).joinpath("page", name).read_bytes() for name in names}
 
     def add(path: str, name: str) -> None:

@@ -1,4 +1,6 @@
-// A page to translate in. What comes from the server is put in as text, never as HTML.
+// A page to translate in. What comes from the translator is put in as text, never as HTML.
+
+import * as engine from "./engine.js";
 
 const at = (id) => document.getElementById(id);
 const [source, target, text, output] = ["source", "target", "text", "output"].map(at);
@@ -40,10 +42,9 @@ function count() {
   return characters;
 }
 
-function show(answer) {
-  output.textContent = answer.translatedText;
-  at("copy").disabled = !answer.translatedText;
-  const others = answer.alternatives ?? [];
+function show(translated, others = []) {
+  output.textContent = translated;
+  at("copy").disabled = !translated;
   at("alternatives").hidden = !others.length;
   at("list").replaceChildren(
     ...others.map((one) => {
@@ -57,7 +58,7 @@ function show(answer) {
 
 // What is shown is never the translation of another text.
 function refused(message) {
-  show({ translatedText: "" });
+  show("");
   say(message, true);
 }
 
@@ -65,32 +66,26 @@ async function translate() {
   clearTimeout(timer);
   running?.abort();
   if (!text.value.trim()) {
-    show({ translatedText: "" });
+    show("");
     say("");
     return;
   }
   const mine = (running = new AbortController());
   say("Translating …");
   try {
-    const reply = await fetch("translate", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({
-        q: text.value,
-        source: source.value,
-        target: target.value,
-        alternatives: at("others").checked ? 3 : 0,
-        api_key: at("key").value,
-      }),
-      signal: mine.signal,
-    });
-    const answer = await reply.json();
+    const asked = {
+      text: text.value,
+      source: source.value,
+      target: target.value,
+      others: at("others").checked ? 3 : 0,
+      key: at("key").value,
+    };
+    const answer = await engine.translate(asked, mine.signal);
     if (mine !== running) return;
-    if (!reply.ok) return refused(answer.error ?? "The server refuses this text.");
-    show(answer);
+    show(answer.text, answer.others);
     say("");
   } catch (fault) {
-    if (fault.name !== "AbortError") refused("The server does not answer.");
+    if (fault.name !== "AbortError") refused(fault.message);
   }
 }
 
@@ -138,23 +133,25 @@ at("copy").addEventListener("click", async () => {
 });
 
 async function start() {
+  say("Loading …");
   try {
-    const [found, settings] = await Promise.all(
-      ["languages", "frontend/settings"].map((path) => fetch(path).then((reply) => reply.json())),
-    );
-    languages = found;
-    limit = settings.charLimit;
-    at("limit").textContent = limit;
-    at("keyed").hidden = !settings.keyRequired;
+    const about = await engine.about();
+    languages = about.languages;
+    limit = about.limit ?? Infinity;
+    at("limit").textContent = about.limit === null ? "" : `of ${limit} `;
+    at("keyed").hidden = !about.keyed;
+    at("interface").hidden = about.interface === null;
+    at("link").href = about.interface ?? "";
     const sources = languages.filter((one) => one.targets.length).map((one) => one.code);
-    options(source, sources, settings.language.source.code);
-    showTargets(settings.language.target.code);
+    options(source, sources, about.source);
+    showTargets(about.target);
+    say("");
     const linked = new URLSearchParams(location.hash.slice(1)).get("q");
     if (linked) text.value = linked;
     count();
     if (text.value) translate();
-  } catch {
-    say("The server does not answer.", true);
+  } catch (fault) {
+    say(fault.message, true);
   }
 }
 

@@ -1,0 +1,143 @@
+"""Translations of an exported page in Chromium, beside those of its run; prints JSON.
+
+    python benchmarks/web_page.py RUN SOURCE REFERENCE PAGE [PAGE ...] [--lines 200] [--record ID]
+
+RUN is a trained run, each PAGE a folder of `calque export RUN --to web`. The browser translates line by line, on one thread, in the
+page's own modules; what is timed is that alone, after one line that is not counted. BLEU is of these lines, of the run in float32
+too, whose whole process is timed for comparison. Needs the packages playwright and, installed already, Chromium.
+"""
+
+import argparse
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calque.evaluate.scores import bleu
+from calque.ledger.entry import conditions, publish
+
+LEDGER = Path(__file__).parent.parent / "docs" / "results"
+CHROMIUM = os.environ.get("CALQUE_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+PROGRAM = """
+async (lines) => {
+    const began = performance.now();
+    const { Translator } = await import("/translator/translator.js");
+    const ort = await import("/runtime/ort.wasm.min.mjs");
+    ort.env.wasm.numThreads = 1;
+    const about = await (await fetch("/model/model.json")).json();
+    const load = async (name) => new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer());
+    const translator = await Translator.open(ort, about, load);
+    await translator.translate(lines[0]);
+    const [opened, texts] = [performance.now(), []];
+    for (const line of lines) texts.push((await translator.translate(line))[0]);
+    return { open: (opened - began) / 1000, seconds: (performance.now() - opened) / 1000, texts };
+}
+"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A web server for files that says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder until the end of the block."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def in_browser(folder: Path, lines: list[str]) -> dict[str, Any]:
+    """Seconds to open the page's translator and to translate, and the translations."""
+    from playwright.sync_api import sync_playwright
+
+    with served(folder) as address, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.set_default_timeout(0)
+        page.goto(address)
+        found: dict[str, Any] = page.evaluate(PROGRAM, lines)
+        browser.close()
+        return found
+
+
+def by_command(run: Path, lines: list[str]) -> tuple[float, list[str]]:
+    """Seconds of `calque translate` as a whole process, on one thread, and the translations."""
+    command = [sys.executable, "-m", "calque", "translate", str(run), "--threads", "1"]
+    began = time.perf_counter()
+    text = "".join(f"{line}\n" for line in lines)
+    out = subprocess.run(command, input=text, stdout=subprocess.PIPE, check=True, text=True).stdout
+    return time.perf_counter() - began, out.splitlines()
+
+
+def size_of(folder: Path) -> dict[str, int]:
+    """Bytes of the model and of the whole page, and what the page has once packed, as web servers send it."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    with tempfile.TemporaryDirectory() as made:
+        packed = shutil.make_archive(str(Path(made, "page")), "gztar", folder)
+        return {
+            "bytes of the model": sum(file.stat().st_size for file in files if file.parent.name == "model"),
+            "bytes": sum(file.stat().st_size for file in files),
+            "bytes, packed": Path(packed).stat().st_size,
+        }
+
+
+def main() -> None:
+    """Translate, print or record."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("reference", type=Path)
+    parser.add_argument("pages", type=Path, nargs="+", metavar="page")
+    parser.add_argument("--lines", type=int, default=200)
+    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
+    parser.add_argument("--note", default="", help="what the run is, for the ledger")
+    given = parser.parse_args()
+    if CHROMIUM is None:
+        parser.error("no Chromium is installed: name one in CALQUE_BROWSER")
+    source, reference = (
+        file.read_text(encoding="utf-8").splitlines()[: given.lines] for file in (given.source, given.reference)
+    )
+    seconds, ours = by_command(given.run, source)
+    figures: dict[str, float] = {"run: BLEU": round(bleu(ours, reference).value, 2), "run: seconds": round(seconds, 2)}
+    for folder in given.pages:
+        found = in_browser(folder, source)
+        theirs = found["texts"]
+        name = folder.name
+        figures |= {
+            f"{name}: BLEU": round(bleu(theirs, reference).value, 2),
+            f"{name}: lines as the run has them": sum(a == b for a, b in zip(ours, theirs, strict=True)),
+            f"{name}: seconds to open": round(found["open"], 2),
+            f"{name}: seconds": round(found["seconds"], 2),
+            f"{name}: milliseconds a line": round(found["seconds"] / len(source) * 1000, 1),
+            **{f"{name}: {what}": bytes_ for what, bytes_ in size_of(folder).items()},
+        }
+    figures["lines"] = len(source)
+    about = {**conditions("as named"), "threads": 1}
+    if given.record:
+        title = "Translation in a browser"
+        command = f"python benchmarks/web_page.py RUN {given.source.name} {given.reference.name}"
+        command += f" {' '.join(page.name for page in given.pages)} --lines {given.lines}"
+        publish(LEDGER, given.record, title, "speed", command, figures, about, notes=given.note)
+    print(json.dumps({"conditions": about, "figures": figures}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

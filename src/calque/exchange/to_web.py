@@ -1,0 +1,142 @@
+"""Runs as web pages that translate in the browser, without a server of their own: `calque export RUN --to web`.
+
+    index.html, page/        the page of `calque serve`, with another engine
+    translator/              what cuts text, searches and joins pieces, in JavaScript
+    model/                   three graphs (`calque.exchange.graphs`) and model.json
+    runtime/                 onnxruntime for browsers
+    keep.js                  keeps all of it in the browser
+
+Any architecture goes, since what a decoder carries from word to word is a value.
+"""
+
+import hashlib
+import json
+import logging
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from calque.data.codecs import Codec, PieceCodec
+from calque.exchange.graphs import ABOUT, Search, write_graphs
+from calque.exchange.to_argos import languages_of
+from calque.exchange.weights import Exported
+from calque.ground.diagnostics import Place, error
+from calque.ground.languages import language_name
+
+NAME = "a web page"
+PRECISIONS = ("float32", "int8")
+TRIED = "1.30"
+"""The version of onnxruntime-web with which pages were tried."""
+RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+TRANSLATOR = ("worker.js", "translator.js", "graphs.js", "pieces.js", "reading.js", "search.js", "sentences.js")
+QUANTISED = ["MatMul", "Gemm", "Gather"]
+"""Products with weights, and embeddings."""
+NEEDS_SERVER = """<script>
+if (location.protocol === "file:")
+  document.getElementById("status").textContent =
+    "Browsers open such a page from a web server only, such as: python -m http.server";
+</script>
+</body>"""
+"""A browser runs no modules from a file, so that nothing else could say so."""
+_DECODE = ("normalise", "alpha", "stop", "word_penalty", "max_length_factor", "max_length_offset", "tag", "recase")
+
+
+def write_web(exported: Exported, folder: Path, precision: str) -> None:
+    """Fills the folder of a page.
+
+    Raises X503 (the precision), X519 (languages), X520 (codecs without a place), X523 (no runtime), and what `write_graphs` raises.
+    """
+    if precision not in PRECISIONS:
+        raise error("X503", None, precision=precision, format=NAME, names=PRECISIONS)
+    codes = languages_of(exported)
+    about = _about(exported, codes)
+    runtime = _runtime(exported.runtime)
+    model = folder / "model"
+    model.mkdir()
+    decode = exported.trained.experiment.decode
+    graphs = write_graphs(exported, model, Search(decode.beam, decode.word_penalty))
+    if precision == "int8":
+        _quantise(model)
+    (model / ABOUT).write_text(json.dumps({**about, **graphs}, ensure_ascii=False) + "\n", encoding="utf-8")
+    for file in runtime:
+        _copy(file.read_bytes(), folder / "runtime" / file.name)
+    page, own = resources.files("calque.serve") / "page", resources.files(__package__) / "web"
+    for name in ("page.css", "page.js"):
+        _copy((page / name).read_bytes(), folder / "page" / name)
+    index = (page / "index.html").read_text(encoding="utf-8").replace("</body>", NEEDS_SERVER)
+    _copy(index.encode(), folder / "index.html")
+    _copy((own / "engine.js").read_bytes(), folder / "page" / "engine.js")
+    for name in TRANSLATOR:
+        _copy((own / name).read_bytes(), folder / "translator" / name)
+    (folder / "keep.js").write_text(_kept(folder, (own / "keep.js").read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _about(exported: Exported, codes: tuple[str, str]) -> dict[str, Any]:
+    """What the page needs to know beside the graphs. Raises X520."""
+    decode = exported.trained.experiment.decode
+    source, target = exported.trained.codecs
+    place = Place(str(exported.folder))
+    return {
+        "languages": [{"code": code, "name": language_name(code)} for code in codes],
+        "decode": {"beam": decode.beam, **{name: getattr(decode, name) for name in _DECODE}},
+        "source": _pieces(source, "source", place),
+        "target": _pieces(target, "target", place),
+    }
+
+
+def _pieces(codec: Codec, side: str, place: Place) -> dict[str, Any]:
+    """A sentencepiece model, for `Pieces` of pieces.js. Raises X520 for other codecs."""
+    if not isinstance(codec, PieceCodec):
+        reason = "a page cuts text by sentencepiece"
+        raise error("X520", place, format=NAME, side=side, kind=codec.kind, reason=reason)
+    scores, of_bytes = codec.scores_and_bytes()
+    return {
+        "kind": codec.kind,
+        "pieces": codec.tokens(range(codec.size)),
+        "scores": scores,
+        "symbols": codec.symbols,
+        "bytes": of_bytes,
+    }
+
+
+def _runtime(folder: Path | None) -> list[Path]:
+    """The files of onnxruntime-web in a folder or its `dist`. Raises X523."""
+    tried = [] if folder is None else [folder, folder / "dist"]
+    for place in tried:
+        files = [place / name for name in RUNTIME]
+        if all(file.is_file() for file in files):
+            return files
+    raise error("X523", None if folder is None else Place(str(folder)), name=RUNTIME[0], version=TRIED)
+
+
+def _quantise(folder: Path) -> None:
+    """Weights of the graphs in a folder as whole numbers of 8 bits, each column with a scale. Raises X301."""
+    try:
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+    except ImportError:
+        raise error("X301", extra="onnx", package="onnxruntime") from None
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)  # it advises to prepare the graphs first, which they are
+    try:
+        for file in sorted(folder.glob("*.onnx")):
+            small = file.with_suffix(".small")
+            quantize_dynamic(file, small, QUANTISED, per_channel=True, weight_type=QuantType.QInt8)
+            small.replace(file)
+    finally:
+        logging.disable(disabled)
+
+
+def _copy(content: bytes, to: Path) -> None:
+    to.parent.mkdir(exist_ok=True)
+    to.write_bytes(content)
+
+
+def _kept(folder: Path, text: str) -> str:
+    """The program that keeps the files, with their names and a digest of them."""
+    digest, names = hashlib.sha256(), []
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        names.append(file.relative_to(folder).as_posix())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    about = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *names]}
+    return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in about.items()) + text

@@ -1,0 +1,41 @@
+// The sentences of a line, and what stands between their translations: as calque/decode/divided.py.
+
+const ENDS = /(?<![.!?…])[.!?…]+["'”’»)\]]*(\s+)|(?<![。！？｡])[。！？｡]+[”’」』）]*(\s*)/gu;
+const OPENING = /["'“‘«([¿¡]*/uy;
+const WIDE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Bopomofo}\u3000-\u303f\uff00-\uffef]/u;
+const WORD = /[\p{L}\p{N}]/u;
+
+// Pairs of a sentence and the white space behind it.
+export function sentencesIn(line) {
+  const found = [];
+  let began = 0;
+  for (const match of line.matchAll(ENDS)) {
+    const at = match.index;
+    const behind = at + match[0].length;
+    const before = line.slice(Math.max(0, at - 2), at);
+    const initial = line[at] === "." && /\p{L}$/u.test(before) && !(before.length > 1 && WORD.test(before[0]));
+    OPENING.lastIndex = behind;
+    const opening = OPENING.exec(line)[0];
+    const follows = line[behind + opening.length] ?? "";
+    if (!follows || initial || /\p{Lowercase}/u.test(follows)) continue;
+    const end = behind - (match[1] ?? match[2] ?? "").length;
+    found.push([line.slice(began, end), line.slice(end, behind)]);
+    began = behind;
+  }
+  return [...found, [line.slice(began), ""]];
+}
+
+// What follows a translation: Chinese and Japanese sentences have no space between them.
+export function between(sentence, space, translation) {
+  const [wide, becomes] = [isWide(sentence), isWide(translation)];
+  if (wide && !becomes && translation) return space || " ";
+  return becomes && !wide && space === " " ? "" : space;
+}
+
+function isWide(text) {
+  for (const character of [...text].reverse()) {
+    if (WIDE.test(character)) return true;
+    if (WORD.test(character)) return false;
+  }
+  return false;
+}

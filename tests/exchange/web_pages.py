@@ -1,0 +1,74 @@
+"""Exported pages without a browser: their modules in Node.js, their graphs in onnxruntime."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+NODE = shutil.which("node")
+TYPES = {"int64": np.int64, "bool": np.bool_, "float32": np.float32}
+
+
+class Page:
+    """The modules of a page, which runs in another process."""
+
+    def __init__(self, folder: Path, process: "subprocess.Popen[str]"):
+        import onnxruntime
+
+        self._process = process
+        names = ("encoder", "init", "step")
+        self._graphs = {f"{n}.onnx": onnxruntime.InferenceSession(folder / "model" / f"{n}.onnx") for n in names}
+        self._answered("ready")
+
+    def ask(self, what: str, of: Sequence[Any]) -> list[Any]:
+        """What the page makes of each of these."""
+        self._write({"can": what, "of": of})
+        answers: list[Any] = self._answered("answers")
+        return answers
+
+    def _answered(self, key: str) -> Any:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            found = json.loads(line)
+            if key in found:
+                return found[key]
+            graph = self._graphs[found.get("inputs_of") or found["run"]]
+            if "run" not in found:
+                self._write([one.name for one in graph.get_inputs()])
+                continue
+            outputs = graph.run(None, {name: _array(one) for name, one in found["inputs"].items()})
+            names = [one.name for one in graph.get_outputs()]
+            self._write([[name, _described(x)] for name, x in zip(names, outputs, strict=True)])
+        raise AssertionError("the page has ended")
+
+    def _write(self, question: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(question) + "\n")
+        self._process.stdin.flush()
+
+
+def _array(tensor: dict[str, Any]) -> Any:
+    data = [float(x) if x is not None else -np.inf for x in tensor["data"]]
+    return np.array(data).astype(TYPES[tensor["type"]]).reshape(tensor["dims"])
+
+
+def _described(x: Any) -> dict[str, Any]:
+    data = [one if np.isfinite(one) else None for one in x.flatten().tolist()]
+    return {"type": str(x.dtype), "data": data, "dims": list(x.shape)}
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Page]:
+    """The page of a folder, until the end of the block."""
+    assert NODE is not None
+    command = [NODE, str(Path(__file__).with_name("web_peer.mjs")), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Page(folder, process)
+        finally:
+            process.kill()
