@@ -5,7 +5,7 @@
 # make soak      the slow tests; make soak PART=2/90: the second of ninety parts, half a minute
 # make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
-# make browser-test      drives the studio in the Chromium that is installed (CHROMIUM=/usr/bin/chromium): five minutes
+# make browser-test      drives the studio and an exported page in the Chromium that is installed (CHROMIUM=/usr/bin/chromium): five minutes
 #                        Debian, Ubuntu: apt-get install chromium; Fedora: dnf install chromium; macOS: brew install chromium
 # make vendor-codemirror makes the studio's copy of CodeMirror anew; it needs Node and npm packages
 # make docs      builds the documentation site in build/site; a broken link is an error: seconds
@@ -83,6 +83,9 @@ browser-test: $(STAMP)
 	@$(PIP) install -c .venv/constraints.txt -e '.[browser]'
 	@CALQUE_BROWSER="$(CHROMIUM)" CALQUE_PLAY_SECONDS=$${CALQUE_PLAY_SECONDS:-120} \
 		$(BIN)/python -m pytest -m slow tests/studio/test_studio_browser.py
+	@npm install --prefix build/web --no-audit --no-fund --silent onnxruntime-web@1.30
+	@CALQUE_BROWSER="$(CHROMIUM)" CALQUE_RUNTIME=build/web/node_modules/onnxruntime-web \
+		$(BIN)/python -m pytest -m slow tests/exchange/test_web_browser.py
 
 VENDOR := src/calque/studio/page/vendor
 vendor-codemirror:

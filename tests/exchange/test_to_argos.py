@@ -15,6 +15,7 @@ from calque.data.codecs import MergeCodec
 from calque.data.merges import Merges
 from calque.data.vocabulary import Vocabulary
 from calque.exchange.export import export
+from calque.exchange.weights import Options
 from calque.ground.diagnostics import CalqueError
 from calque.workflow.api import load
 
@@ -24,7 +25,7 @@ CODES = ("en", "de")
 
 def package(run: Path, out: Path) -> Path:
     """The unpacked folder of an exported run."""
-    export(run, "argos", out, "float32", (), str, CODES)
+    export(run, "argos", out, "float32", (), str, Options(CODES))
     with zipfile.ZipFile(out) as archive:
         archive.extractall(out.parent / "packages")
     (folder,) = (out.parent / "packages").iterdir()
@@ -65,7 +66,7 @@ def test_the_library_itself_translates(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     make_run(tmp_path / "run", PRE.replace("repeat(2", "repeat(1"), 80, piece_codec())
-    export(tmp_path / "run", "argos", tmp_path / "small.argosmodel", "int8", (), str, CODES)
+    export(tmp_path / "run", "argos", tmp_path / "small.argosmodel", "int8", (), str, Options(CODES))
     from argostranslate import package, translate
 
     package.install_from_path(tmp_path / "small.argosmodel")
@@ -102,7 +103,7 @@ def test_what_a_package_cannot_hold_is_an_error_and_leaves_nothing(tmp_path: Pat
     make_run(tmp_path / "run", PRE, 0)
     for languages, code in ((("", ""), "X519"), (("en", "en"), "X519"), (("../x", "de"), "X519"), (CODES, "X520")):
         with pytest.raises(CalqueError, match=code):
-            export(tmp_path / "run", "argos", None, "float32", (), str, languages)
+            export(tmp_path / "run", "argos", None, "float32", (), str, Options(languages))
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     result = CliRunner().invoke(root, ["export", str(tmp_path / "run"), "--to", "argos"])
     assert isinstance(result.exception, CalqueError)

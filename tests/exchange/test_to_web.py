@@ -4,12 +4,14 @@ import io
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sentencepiece import SentencePieceTrainer
 from small_runs import PRE, draw_lines, make_run, piece_codec
-from web_pages import NODE, Page, opened
+from web_pages import Page, opened
 
 from calque.data.codecs import PieceCodec
 from calque.data.recased_codec import RecasedCodec
@@ -18,12 +20,12 @@ from calque.data.tagged_codec import TaggedCodec
 from calque.decode.divided import between, sentences_in
 from calque.exchange.export import export
 from calque.exchange.to_web import RUNTIME
+from calque.exchange.weights import Options
 from calque.ground.diagnostics import CalqueError
 from calque.workflow.api import load
 
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
-needs_node = pytest.mark.skipif(NODE is None, reason="Node.js is not installed")
 
 TEXT = """
 A dog runs. Two dogs run through the snow. The man is walking with his dog on the beach.
@@ -139,7 +141,7 @@ def exported(
     """The page of a small run, in the folder `page` beside `run`."""
     make_run(folder / "run", text, updates, codec, decode={"beam": beam, **decode})
     npm = runtime(folder / "npm")
-    return export(folder / "run", "web", folder / "page", precision, [], print, ("en", "de"), runtime=npm)
+    return export(folder / "run", "web", folder / "page", precision, [], print, Options(("en", "de"), npm))
 
 
 def test_text_is_cut_as_the_library_cuts_it(read: tuple[PieceCodec, Page]) -> None:
@@ -222,6 +224,16 @@ def test_a_page_translates_as_its_run_does(search: str, family: str, tmp_path: P
     assert len({each[0] for each in ours}) > 3
 
 
+def test_a_page_may_have_another_beam(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", PRE, codec=piece_codec())
+    options = Options(("en", "de"), runtime(tmp_path / "npm"), beam=1)
+    folder = export(tmp_path / "run", "web", tmp_path / "page", "float32", [], print, options)
+    lines = draw_lines(12)
+    with opened(folder) as page:
+        theirs = page.ask("translate", [[line, 3] for line in lines])
+    assert theirs == [[text] for text in load(tmp_path / "run", beam=1).translate(lines)]
+
+
 def test_texts_keep_what_stands_between_their_sentences(tmp_path: Path) -> None:
     with opened(exported(tmp_path, PRE, piece_codec())) as page:
         one, two = (texts[0] for texts in page.ask("translate", [["w1 w2 .", 1], ["X w3 w4", 1]]))
@@ -253,7 +265,6 @@ def test_numbers_of_eight_bits_are_fewer_bytes(tmp_path: Path) -> None:
         assert sum(a == b for a, b in both) > 8
 
 
-@needs_node
 def test_everything_on_the_page_is_kept(tmp_path: Path) -> None:
     folder = exported(tmp_path, PRE, piece_codec(), updates=0)
     version, files = (folder / "keep.js").read_text().split("\n")[:2]
@@ -277,13 +288,13 @@ def test_what_is_missing_is_said_before_anything_is_written(
     change: dict[str, object], code: str, tmp_path: Path
 ) -> None:
     make_run(tmp_path / "run", PRE, 0, piece_codec())
-    given = {"precision": "float32", "languages": ("en", "de"), "runtime": runtime(tmp_path / "npm"), **change}
+    options = replace(Options(("en", "de"), runtime(tmp_path / "npm")), **change)
     with pytest.raises(CalqueError, match=code):
-        export(tmp_path / "run", "web", tmp_path / "page", scores=[], tell=print, **given)
+        export(tmp_path / "run", "web", tmp_path / "page", precision, [], print, options)
     assert not (tmp_path / "page").exists()
 
 
 def test_words_alone_have_no_page(tmp_path: Path) -> None:
     make_run(tmp_path / "run", PRE, 0)
     with pytest.raises(CalqueError, match="X520"):
-        export(tmp_path / "run", "web", None, "float32", [], print, ("en", "de"), runtime=runtime(tmp_path / "npm"))
+        export(tmp_path / "run", "web", None, "float32", [], print, Options(("en", "de"), runtime(tmp_path / "npm")))

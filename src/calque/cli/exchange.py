@@ -28,6 +28,7 @@ FROM = ("hf", "marian")
 )
 @click.option("--target-language", default="", help="The code of the language of translations.")
 @click.option("--runtime", type=FILE, help="web: the folder of the npm package onnxruntime-web, to take along.")
+@click.option("--beam", type=click.IntRange(1, 1000), help="web: hypotheses for each sentence; default: that of the run.")
 def export(
     run: Path,
     form: str,
@@ -37,6 +38,7 @@ def export(
     source_language: str,
     target_language: str,
     runtime: Path | None,
+    beam: int | None,
 ) -> None:
     """Write a trained run for another tool or place, with a model card in README.md.
 
@@ -46,12 +48,13 @@ def export(
     docs/other-tools.md has the table of what each format carries.
     """
     from calque.exchange.export import export as write
+    from calque.exchange.weights import Options
     from calque.workflow.plugins import registry_of_run
 
-    languages = source_language, target_language
+    options = Options((source_language, target_language), runtime, beam)
     with reading() as repairs:
         scores = _scores(run, test, *repairs.pairs(*test)) if test else []
-        click.echo(write(run, form, out, precision, scores, tell, languages, registry_of_run(run), runtime))
+        click.echo(write(run, form, out, precision, scores, tell, options, registry_of_run(run)))
 
 
 def _scores(run: Path, test: tuple[Path, Path], sources: list[str], references: list[str]) -> list[str]:

@@ -34,7 +34,7 @@ def card(exported: Exported, title: str, usage: str, scores: Sequence[str]) -> s
 
 
 def _languages(exported: Exported) -> str:
-    source, target = exported.languages
+    source, target = exported.options.languages
     named = f"From `{source}` into `{target}`. *to fill in*: " if source and target else "*to fill in*: languages, "
     return f"{named}domain, what the model must not be used for."
 

@@ -17,7 +17,7 @@ from calque.exchange.to_hf import write_hf
 from calque.exchange.to_marian import write_marian
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.to_web import write_web
-from calque.exchange.weights import Exported, open_exported
+from calque.exchange.weights import Exported, Options, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
 from calque.layers.contract import Registry
@@ -51,15 +51,13 @@ def export(
     precision: str,
     scores: Sequence[str],
     tell: Tell,
-    languages: tuple[str, str] = ("", ""),
+    options: Options = Options(),
     registry: Registry | None = None,
-    runtime: Path | None = None,
 ) -> Path:
     """Writes a run for another tool; returns the folder or file.
 
-    `languages` are the codes of source and target, which some formats need; `registry` has the layers of the run's plugins;
-    `runtime` is a folder with what runs the model there, where a format takes it along. Raises X405 (the folder has files already),
-    what `load_model` raises, and what the format cannot carry (X50, X519 to X521, X523).
+    `registry` has the layers of the run's plugins. Raises X405 (the folder has files already), what `load_model` raises, and what
+    the format cannot carry (X50, X519 to X521, X523).
     """
     form = FORMATS[to]
     named = run if run.name not in ("", "..") else run.resolve()
@@ -67,7 +65,7 @@ def export(
     if form.ending and out.exists():
         raise error("X405", Place(str(out)), name=out)
     refuse_full(out)
-    exported = open_exported(run, languages, registry, runtime)
+    exported = open_exported(run, options, registry)
     with writing(out), alone(out, tell), _place(form, exported, out) as folder:
         form.write(exported, folder, precision)
         for file in sorted((run / CODECS).iterdir()) if form.codecs else ():
@@ -169,7 +167,7 @@ def _argos_usage(exported: Exported) -> str:
     lines = [
         "```sh",
         "python -c \"from argostranslate import package; package.install_from_path('PACKAGE.argosmodel')\"",
-        f"argos-translate --from-lang {exported.languages[0]} --to-lang {exported.languages[1]} 'a sentence'",
+        f"argos-translate --from-lang {exported.options.languages[0]} --to-lang {exported.options.languages[1]} 'a sentence'",
         "```",
         "",
         "LibreTranslate serves it too. Argos Translate cuts text into sentences itself, with a model that it fetches once.",

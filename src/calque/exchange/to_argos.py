@@ -59,7 +59,7 @@ def package_folder(exported: Exported) -> str:
 
 def languages_of(exported: Exported) -> tuple[str, str]:
     """The codes of both languages. Raises X519 where they were not named, are one, or are no codes."""
-    source, target = exported.languages
+    source, target = exported.options.languages
     if not (_CODE.fullmatch(source) and _CODE.fullmatch(target)) or source == target:
         raise error("X519", Place(str(exported.folder)), source=source or "none", target=target or "none")
     return source, target

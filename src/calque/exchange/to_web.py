@@ -50,11 +50,11 @@ def write_web(exported: Exported, folder: Path, precision: str) -> None:
         raise error("X503", None, precision=precision, format=NAME, names=PRECISIONS)
     codes = languages_of(exported)
     about = _about(exported, codes)
-    runtime = _runtime(exported.runtime)
+    runtime = _runtime(exported.options.runtime)
     model = folder / "model"
     model.mkdir()
-    decode = exported.trained.experiment.decode
-    graphs = write_graphs(exported, model, Search(decode.beam, decode.word_penalty))
+    settings = about["decode"]
+    graphs = write_graphs(exported, model, Search(settings["beam"], settings["word_penalty"]))
     if precision == "int8":
         _quantise(model)
     (model / ABOUT).write_text(json.dumps({**about, **graphs}, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -76,9 +76,10 @@ def _about(exported: Exported, codes: tuple[str, str]) -> dict[str, Any]:
     decode = exported.trained.experiment.decode
     source, target = exported.trained.codecs
     place = Place(str(exported.folder))
+    beam = exported.options.beam or decode.beam
     return {
         "languages": [{"code": code, "name": language_name(code)} for code in codes],
-        "decode": {"beam": decode.beam, **{name: getattr(decode, name) for name in _DECODE}},
+        "decode": {"beam": beam, **{name: getattr(decode, name) for name in _DECODE}},
         "source": _pieces(source, "source", place),
         "target": _pieces(target, "target", place),
     }

@@ -26,17 +26,27 @@ Linear = tuple[Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
-class Exported:
-    """A run to write for another tool: its model on the processor, its numbers by path, the codes of its languages where named.
+class Options:
+    """What some formats need to know beside the run.
 
-    runtime  a folder with what runs the model there, for a format that takes it along
+    languages  the codes of source and target, empty where they are not named
+    runtime    a folder with what runs the model there, to take along
+    beam       hypotheses for each sentence; None: as in [decode]
     """
+
+    languages: tuple[str, str] = ("", "")
+    runtime: Path | None = None
+    beam: int | None = None
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A run to write for another tool: its model on the processor, and its numbers by path."""
 
     folder: Path
     trained: TrainedModel
     numbers: Mapping[str, Tensor]
-    languages: tuple[str, str] = ("", "")
-    runtime: Path | None = None
+    options: Options = Options()
 
     @property
     def model(self) -> Model:
@@ -85,12 +95,7 @@ class Exported:
         return table
 
 
-def open_exported(
-    folder: Path,
-    languages: tuple[str, str] = ("", ""),
-    registry: Registry | None = None,
-    runtime: Path | None = None,
-) -> Exported:
+def open_exported(folder: Path, options: Options = Options(), registry: Registry | None = None) -> Exported:
     """Loads the run to export; `registry` has the layers that its definition may name. Raises what `load_model` raises.
 
     The definition is read from `architecture.adl`, which holds the canonical text, so that errors show a place in that file.
@@ -98,4 +103,4 @@ def open_exported(
     trained = load_model(folder, registry=registry)
     model = trained.model
     model.checked = check(Text(str(folder / ARCHITECTURE), model.checked.text), registry or builtin())
-    return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)), languages, runtime)
+    return Exported(folder, trained, dict(model.named_parameters(remove_duplicate=False)), options)

@@ -1,0 +1,122 @@
+"""An exported page in a real browser, with onnxruntime: `make browser-test`. CALQUE_SCREENSHOTS names a folder for pictures to look at.
+
+CALQUE_RUNTIME is the folder of the npm package onnxruntime-web.
+"""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_runs import PRE, draw_lines, make_run, piece_codec
+
+from calque.exchange.export import export
+from calque.exchange.weights import Options
+from calque.workflow.api import load
+
+pytestmark = pytest.mark.slow
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: make browser-test installs it"
+)
+CHROMIUM = os.environ.get("CALQUE_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+RUNTIME = os.environ.get("CALQUE_RUNTIME")
+Page = Any
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A web server for files that says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder until the end of the block."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that writes words backwards, and beside it its page."""
+    if CHROMIUM is None or RUNTIME is None:
+        pytest.skip("no Chromium, or no folder of onnxruntime-web in CALQUE_RUNTIME")
+    folder = tmp_path_factory.mktemp("web")
+    make_run(folder / "run", PRE, codec=piece_codec())
+    export(folder / "run", "web", folder / "page", "float32", [], print, Options(("en", "de"), Path(RUNTIME)))
+    return folder / "run"
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A browser of its own, which keeps nothing of others."""
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_page()
+        browser.close()
+
+
+def translated(page: Page, text: str) -> str:
+    """What the page makes of a text that is typed."""
+    page.fill("#text", "")
+    page.wait_for_function("document.getElementById('output').textContent === ''")
+    page.fill("#text", text)
+    page.wait_for_function("document.getElementById('output').textContent !== ''")
+    page.wait_for_function("document.getElementById('status').textContent === ''")
+    made: str = page.inner_text("#output")
+    return made
+
+
+def ready(page: Page) -> None:
+    page.wait_for_function("document.getElementById('status').textContent === ''")
+
+
+def picture(page: Page, name: str) -> None:
+    if folder := os.environ.get("CALQUE_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def test_a_page_translates_and_goes_on_without_a_network(run: Path, page: Page) -> None:
+    lines = draw_lines(4, seed=5)
+    ours = load(run).translate(lines)
+    with served(run.with_name("page")) as address:
+        page.goto(address)
+        ready(page)
+        assert page.is_hidden("#interface")
+        assert page.inner_text("label[for=source]") == "From"
+        assert translated(page, "\n".join(lines[:2])) == "\n".join(ours[:2])
+        page.check("#others")
+        page.wait_for_selector("#list li")
+        picture(page, "web-page")
+        page.uncheck("#others")
+        page.evaluate("navigator.serviceWorker.ready")
+    page.reload()
+    ready(page)
+    assert translated(page, lines[2]) == ours[2]
+
+
+@pytest.mark.parametrize("missing", ["model/step.onnx", "runtime/ort.wasm.min.mjs"])
+def test_a_page_whose_files_are_missing_says_so(missing: str, run: Path, page: Page, tmp_path: Path) -> None:
+    shutil.copytree(run.with_name("page"), tmp_path / "page")
+    (tmp_path / "page" / missing).unlink()
+    with served(tmp_path / "page") as address:
+        page.goto(address)
+        page.wait_for_function("document.getElementById('status').textContent.startsWith('The translator cannot start: ')")
+        assert missing in page.inner_text("#status")
+
+
+def test_a_page_that_is_opened_as_a_file_says_what_it_needs(run: Path, page: Page) -> None:
+    page.goto(run.with_name("page").joinpath("index.html").as_uri())
+    page.wait_for_function("document.getElementById('status').textContent.includes('python -m http.server')")
