@@ -3,7 +3,8 @@
 import io
 import json
 import random
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from calque.data.spaced_codec import SpacedCodec
 from calque.data.tagged_codec import TaggedCodec
 from calque.decode.divided import between, sentences_in
 from calque.exchange.export import export
-from calque.exchange.to_web import RUNTIME
+from calque.exchange.to_web import RUNTIME, _kept, _pieces
 from calque.exchange.weights import Options
-from calque.ground.diagnostics import CalqueError
+from calque.ground.diagnostics import CalqueError, Place
 from calque.workflow.api import load
 
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
@@ -119,29 +120,54 @@ KINDS = {
     "bpe with symbols": lambda: pieces_of("bpe", 300, symbols=("<2fr>", "<2de>", "<2")),
 }
 LINES = [*TEXT, *ODD, *lines_like(TEXT, 300)]
+Pages = Callable[..., Path]
+SMALL = "d = 32\nheads = 4\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n"
+
+
+def exported(folder: Path, text: str, precision: str = "float32", beam: int | None = None, **decode: object) -> Path:
+    """The page of a small run that writes lines backwards, in the folder `page` beside `run`."""
+    make_run(folder / "run", text, codec=piece_codec(), decode=decode)
+    options = Options(("en", "de"), runtime(folder / "npm"), beam)
+    return export(folder / "run", "web", folder / "page", precision, [], print, options)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    """Makes pages of a Transformer, each once: to write graphs takes long."""
+    made: dict[str, Path] = {}
+
+    def page(**given: Any) -> Path:
+        key = json.dumps(given, sort_keys=True)
+        if key not in made:
+            made[key] = exported(tmp_path_factory.mktemp("pages"), SMALL, **given)
+        return made[key]
+
+    return page
+
+
+def changed(page: Path, to: Path, decode: Mapping[str, object], **about: object) -> Path:
+    """A copy of a page with other words in model.json, those of `decode` one by one."""
+    shutil.copytree(page, to)
+    held = json.loads((to / "model" / "model.json").read_text())
+    held["decode"] |= decode
+    (to / "model" / "model.json").write_text(json.dumps({**held, **about}))
+    return to
+
+
+def read_by(page: Path, to: Path, codec: PieceCodec, **decode: object) -> Path:
+    """A copy of a page that cuts and joins text by a codec; its graphs are of another vocabulary."""
+    pieces = _pieces(codec, "source", Place("page"))
+    return changed(page, to, decode, source=pieces, target=pieces)
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[PieceCodec, Page]]:
-    """A codec, and a page that reads text by it: its graphs are those of a network that was never trained."""
+def read(
+    request: pytest.FixtureRequest, pages: Pages, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[PieceCodec, Page]]:
+    """A codec, and a page that reads text by it."""
     codec = KINDS[request.param]()
-    with opened(exported(tmp_path_factory.mktemp("page"), PRE, codec, updates=0)) as page:
+    with opened(read_by(pages(), tmp_path_factory.mktemp("read") / "page", codec)) as page:
         yield codec, page
-
-
-def exported(
-    folder: Path,
-    text: str,
-    codec: PieceCodec,
-    updates: int = 100,
-    precision: str = "float32",
-    beam: int = 5,
-    **decode: object,
-) -> Path:
-    """The page of a small run, in the folder `page` beside `run`."""
-    make_run(folder / "run", text, updates, codec, decode={"beam": beam, **decode})
-    npm = runtime(folder / "npm")
-    return export(folder / "run", "web", folder / "page", precision, [], print, Options(("en", "de"), npm))
 
 
 def test_text_is_cut_as_the_library_cuts_it(read: tuple[PieceCodec, Page]) -> None:
@@ -168,16 +194,24 @@ def test_lines_are_read_as_a_translator_reads_them(read: tuple[PieceCodec, Page]
     assert any(reader.line(line) != line for line in LINES)
 
 
-def test_a_tag_stands_in_front_of_every_line_without_a_symbol(tmp_path: Path) -> None:
+def test_a_tag_stands_in_front_of_every_line_without_a_symbol(pages: Pages, tmp_path: Path) -> None:
     codec = pieces_of("unigram", 150, symbols=("<2fr>", "<2de>"))
     reader = TaggedCodec(RecasedCodec(SpacedCodec(codec)), "<2fr>", others=True)
-    with opened(exported(tmp_path, PRE, codec, updates=0, tag="<2fr>")) as page:
+    with opened(read_by(pages(), tmp_path / "page", codec, tag="<2fr>")) as page:
         for line, found in zip(LINES, page.ask("read", LINES), strict=True):
             assert found["ids"] == reader.encode([line])[0], line
 
 
-def test_sentences_end_where_calque_ends_them(tmp_path: Path) -> None:
-    with opened(exported(tmp_path, PRE, piece_codec(), updates=0)) as page:
+def test_letters_may_be_read_as_they_are(pages: Pages, tmp_path: Path) -> None:
+    codec = pieces_of("unigram", 150)
+    with opened(read_by(pages(), tmp_path / "page", codec, recase=False)) as page:
+        found = page.ask("read", LINES)
+    assert [one["ids"] for one in found] == SpacedCodec(codec).encode(LINES)
+    assert not any(one["lowers"] for one in found)
+
+
+def test_sentences_end_where_calque_ends_them(pages: Pages) -> None:
+    with opened(pages()) as page:
         lines = [*SENTENCES, *LINES]
         for line, found in zip(lines, page.ask("sentences", lines), strict=True):
             assert [tuple(pair) for pair in found] == list(sentences_in(line)), line
@@ -186,7 +220,6 @@ def test_sentences_end_where_calque_ends_them(tmp_path: Path) -> None:
 
 
 FAMILIES = {
-    "transformer": PRE,
     "recurrent with input feeding": (
         "d = 32\nencoder = dropout -> birnn -> res_d(rnn)\n"
         "decoder = feed(dropout -> rnn -> dropout -> res_d(rnn) -> concat(id, mlp_src_att) -> ff)\n"
@@ -196,96 +229,96 @@ FAMILIES = {
         "decoder = pos -> res(dropout -> cnn(glu) -> dropout -> res(dot_src_att(s=1, project=none)))\n"
     ),
 }
-SEARCHES: dict[str, dict[str, object]] = {
-    "beam 5": {},
-    "greedy": {"beam": 1},
-    "greedy, longer": {"beam": 1, "word_penalty": 0.5},
-    "no normalisation": {"normalise": "none", "word_penalty": 0.4},
-    "no normalisation, shorter": {"normalise": "none", "word_penalty": -0.3},
-    "gnmt, full": {"normalise": "gnmt", "alpha": 0.6, "stop": "full", "beam": 4, "word_penalty": 0.2},
-    "ended by the limit": {"max_length_offset": 2, "beam": 3},
-}
-CASES = [
-    *((name, "transformer") for name in SEARCHES),
-    *(("beam 5", name) for name in FAMILIES if name != "transformer"),
-]
+WIDE: dict[str, object] = {}
+GREEDY: dict[str, object] = {"beam": 1}
+LONGER: dict[str, object] = {"beam": 4, "word_penalty": 0.4}
+GNMT: dict[str, object] = {"normalise": "gnmt", "alpha": 0.6, "stop": "full"}
+SUM: dict[str, object] = {"normalise": "none"}
+SHORT: dict[str, object] = {"max_length_offset": 2}
+SEARCHES = [(WIDE, {}), (WIDE, GNMT), (WIDE, SUM), (WIDE, SHORT), (LONGER, SUM)]
+MORE = [(GREEDY, {}), (GREEDY, SHORT), (LONGER, {}), (LONGER, GNMT), ({"beam": 3, "word_penalty": -0.3}, SUM)]
+"""What is in the graphs, and what is not."""
 
 
-@pytest.mark.parametrize(("search", "family"), CASES)
-def test_a_page_translates_as_its_run_does(search: str, family: str, tmp_path: Path) -> None:
-    folder = exported(tmp_path, FAMILIES[family], piece_codec(), **SEARCHES[search])
-    run = load(tmp_path / "run")
+@pytest.mark.parametrize(
+    ("graphs", "rule"), [*SEARCHES, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)]
+)
+def test_a_page_searches_as_its_run_does(
+    graphs: dict[str, Any], rule: dict[str, Any], pages: Pages, tmp_path: Path
+) -> None:
+    page = pages(**graphs)
+    both = {"beam": graphs.get("beam", 5), **rule}
+    check_translations(changed(page, tmp_path / "page", rule), page.with_name("run"), **both)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pages_of_other_architectures_translate(family: str, tmp_path: Path) -> None:
+    check_translations(exported(tmp_path, FAMILIES[family]), tmp_path / "run")
+
+
+def check_translations(page: Path, run: Path, **rule: Any) -> None:
+    """The best three translations of a page are those of its run, with other keys of [decode]."""
+    loaded = load(run)
+    loaded.loaded = replace(loaded.loaded, decode=replace(loaded.loaded.decode, **rule))
     lines = draw_lines(12)
-    count = min(3, run.loaded.decode.beam)
-    ours = [[one.text for one in each] for each in run.candidates(lines, n_best=count)]
-    with opened(folder) as page:
-        theirs = page.ask("translate", [[line, count] for line in lines])
+    count = min(3, loaded.loaded.decode.beam)
+    ours = [[one.text for one in each] for each in loaded.candidates(lines, n_best=count)]
+    with opened(page) as other:
+        theirs = other.ask("translate", [[line, count] for line in lines])
     assert theirs == [list(dict.fromkeys(each)) for each in ours]
     assert len({each[0] for each in ours}) > 3
 
 
-def test_a_page_may_have_another_beam(tmp_path: Path) -> None:
-    make_run(tmp_path / "run", PRE, codec=piece_codec())
-    options = Options(("en", "de"), runtime(tmp_path / "npm"), beam=1)
-    folder = export(tmp_path / "run", "web", tmp_path / "page", "float32", [], print, options)
-    lines = draw_lines(12)
-    with opened(folder) as page:
-        theirs = page.ask("translate", [[line, 3] for line in lines])
-    assert theirs == [[text] for text in load(tmp_path / "run", beam=1).translate(lines)]
-
-
-def test_texts_keep_what_stands_between_their_sentences(tmp_path: Path) -> None:
-    with opened(exported(tmp_path, PRE, piece_codec())) as page:
+def test_texts_keep_what_stands_between_their_sentences(pages: Pages) -> None:
+    with opened(pages()) as page:
         one, two = (texts[0] for texts in page.ask("translate", [["w1 w2 .", 1], ["X w3 w4", 1]]))
         text = "  w1 w2 .  X w3 w4\r\n\n X w3 w4 "
-        assert page.ask("translate", [[text, 1], ["", 2], [" \n", 1]]) == [
-            [f"  {one}  {two}\r\n\n {two} "],
-            [""],
-            [" \n"],
-        ]
+        found = page.ask("translate", [[text, 1], ["", 2], [" \n", 1]])
+    assert found == [[f"  {one}  {two}\r\n\n {two} "], [""], [" \n"]]
 
 
-def test_a_sentence_that_is_too_long_is_translated_in_parts(tmp_path: Path) -> None:
+def test_a_sentence_that_is_too_long_is_translated_in_parts(pages: Pages) -> None:
     words = draw_lines(1, longest=1)[0].split() * 40
-    line = " ".join([*words, ",", *words])
-    with opened(exported(tmp_path, PRE, piece_codec())) as page:
+    with opened(pages()) as page:
         halves = page.ask("translate", [[" ".join([*words, ","]), 1], [" ".join(words), 1]])
-        assert page.ask("translate", [[line, 1]]) == [[" ".join(texts[0] for texts in halves)]]
+        whole = page.ask("translate", [[" ".join([*words, ",", *words]), 1]])
+    assert whole == [[" ".join(texts[0] for texts in halves)]]
 
 
-def test_numbers_of_eight_bits_are_fewer_bytes(tmp_path: Path) -> None:
-    whole, small = (tmp_path / name for name in ("float32", "int8"))
-    pages = exported(whole, PRE, piece_codec()), exported(small, PRE, piece_codec(), precision="int8")
-    sizes = [sum(file.stat().st_size for file in page.glob("model/*.onnx")) for page in pages]
+@pytest.mark.slow
+def test_numbers_of_eight_bits_are_fewer_bytes(pages: Pages) -> None:
+    both = pages(), pages(precision="int8")
+    sizes = [sum(file.stat().st_size for file in page.glob("model/*.onnx")) for page in both]
     assert sizes[1] < sizes[0]
-    lines = draw_lines(20)
-    with opened(pages[0]) as one, opened(pages[1]) as other:
-        asked = [[line, 1] for line in lines]
-        both = zip(one.ask("translate", asked), other.ask("translate", asked), strict=True)
-        assert sum(a == b for a, b in both) > 8
+    asked = [[line, 1] for line in draw_lines(20)]
+    with opened(both[0]) as one, opened(both[1]) as other:
+        found = zip(one.ask("translate", asked), other.ask("translate", asked), strict=True)
+    assert sum(a == b for a, b in found) > 8
 
 
-def test_everything_on_the_page_is_kept(tmp_path: Path) -> None:
-    folder = exported(tmp_path, PRE, piece_codec(), updates=0)
-    version, files = (folder / "keep.js").read_text().split("\n")[:2]
+def test_everything_on_the_page_is_kept(pages: Pages, tmp_path: Path) -> None:
+    page = pages()
+    version, files = (page / "keep.js").read_text().split("\n")[:2]
     listed = json.loads(files.removeprefix("const FILES = ").removesuffix(";"))
-    there = {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()}
+    there = {file.relative_to(page).as_posix() for file in page.rglob("*") if file.is_file()}
     assert set(listed) == {"./", *there} - {"keep.js", "README.md"}
-    other = exported(tmp_path / "other", PRE, piece_codec(), updates=1)
-    assert (other / "keep.js").read_text().split("\n")[0] != version
+    shutil.copytree(page, tmp_path / "page")
+    (tmp_path / "page" / "index.html").write_text("another page")
+    assert _kept(tmp_path / "page", "").split("\n")[0] != version
 
 
 @pytest.mark.parametrize(
-    ("change", "code"),
+    ("precision", "change", "code"),
     [
-        ({"precision": "bfloat16"}, "X503"),
-        ({"languages": ("", "")}, "X519"),
-        ({"runtime": None}, "X523"),
-        ({"runtime": Path("absent")}, "X523"),
+        ("bfloat16", {}, "X503"),
+        ("float32", {"languages": ("", "")}, "X519"),
+        ("float32", {"runtime": None}, "X523"),
+        ("float32", {"runtime": Path("absent")}, "X523"),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_written(
-    change: dict[str, object], code: str, tmp_path: Path
+    precision: str, change: dict[str, Any], code: str, tmp_path: Path
 ) -> None:
     make_run(tmp_path / "run", PRE, 0, piece_codec())
     options = replace(Options(("en", "de"), runtime(tmp_path / "npm")), **change)
@@ -296,5 +329,6 @@ def test_what_is_missing_is_said_before_anything_is_written(
 
 def test_words_alone_have_no_page(tmp_path: Path) -> None:
     make_run(tmp_path / "run", PRE, 0)
+    options = Options(("en", "de"), runtime(tmp_path / "npm"))
     with pytest.raises(CalqueError, match="X520"):
-        export(tmp_path / "run", "web", None, "float32", [], print, Options(("en", "de"), runtime(tmp_path / "npm")))
+        export(tmp_path / "run", "web", None, "float32", [], print, options)

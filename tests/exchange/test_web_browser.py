@@ -1,6 +1,6 @@
-"""An exported page in a real browser, with onnxruntime: `make browser-test`. CALQUE_SCREENSHOTS names a folder for pictures to look at.
+"""An exported page in a real browser, with onnxruntime: `make browser-test`.
 
-CALQUE_RUNTIME is the folder of the npm package onnxruntime-web.
+CALQUE_RUNTIME is the folder of the npm package onnxruntime-web; CALQUE_SCREENSHOTS names a folder for pictures to look at.
 """
 
 import functools
@@ -113,7 +113,9 @@ def test_a_page_whose_files_are_missing_says_so(missing: str, run: Path, page: P
     (tmp_path / "page" / missing).unlink()
     with served(tmp_path / "page") as address:
         page.goto(address)
-        page.wait_for_function("document.getElementById('status').textContent.startsWith('The translator cannot start: ')")
+        page.wait_for_function(
+            "document.getElementById('status').textContent.startsWith('The translator cannot start: ')"
+        )
         assert missing in page.inner_text("#status")
 
 

@@ -1,5 +1,6 @@
 """Exported pages without a browser: their modules in Node.js, their graphs in onnxruntime."""
 
+import base64
 import json
 import shutil
 import subprocess
@@ -54,13 +55,11 @@ class Page:
 
 
 def _array(tensor: dict[str, Any]) -> Any:
-    data = [float(x) if x is not None else -np.inf for x in tensor["data"]]
-    return np.array(data).astype(TYPES[tensor["type"]]).reshape(tensor["dims"])
+    return np.frombuffer(base64.b64decode(tensor["data"]), TYPES[tensor["type"]]).reshape(tensor["dims"])
 
 
 def _described(x: Any) -> dict[str, Any]:
-    data = [one if np.isfinite(one) else None for one in x.flatten().tolist()]
-    return {"type": str(x.dtype), "data": data, "dims": list(x.shape)}
+    return {"type": str(x.dtype), "data": base64.b64encode(x.tobytes()).decode(), "dims": list(x.shape)}
 
 
 @contextmanager

@@ -13,14 +13,20 @@ const read = async () => {
   const { value, done } = await lines.next();
   return done ? null : JSON.parse(value);
 };
-const write = (answer) => process.stdout.write(`${JSON.stringify(answer, (_, x) => (typeof x === "bigint" ? Number(x) : x))}\n`);
+const write = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
+const ARRAYS = { int64: BigInt64Array, float32: Float32Array, bool: Uint8Array };
 
 class Tensor {
   constructor(type, data, dims) {
     Object.assign(this, { type, data, dims });
   }
   toJSON() {
-    return { type: this.type, data: Array.from(this.data), dims: this.dims };
+    const { buffer, byteOffset, byteLength } = this.data;
+    return { type: this.type, data: Buffer.from(buffer, byteOffset, byteLength).toString("base64"), dims: this.dims };
+  }
+  static from([name, { type, data, dims }]) {
+    const bytes = Uint8Array.from(Buffer.from(data, "base64"));
+    return [name, new Tensor(type, new ARRAYS[type](bytes.buffer), dims)];
   }
 }
 
@@ -31,10 +37,7 @@ const asked = async (question) => {
 const InferenceSession = {
   create: async (name) => ({
     inputNames: await asked({ inputs_of: name }),
-    run: async (inputs) => {
-      const outputs = await asked({ run: name, inputs });
-      return Object.fromEntries(outputs.map(([key, { type, data, dims }]) => [key, new Tensor(type, data.map((x) => x ?? -Infinity), dims)]));
-    },
+    run: async (inputs) => Object.fromEntries((await asked({ run: name, inputs })).map(Tensor.from)),
   }),
 };
 
