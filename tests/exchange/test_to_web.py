@@ -18,11 +18,12 @@ from calque.data.codecs import PieceCodec
 from calque.data.recased_codec import RecasedCodec
 from calque.data.spaced_codec import SpacedCodec
 from calque.data.tagged_codec import TaggedCodec
-from calque.decode.divided import between, sentences_in
+from calque.decode.divided import DividedLines, between, sentences_in
 from calque.exchange.export import export
 from calque.exchange.to_web import RUNTIME, _kept, _pieces
 from calque.exchange.weights import Options
 from calque.ground.diagnostics import CalqueError, Place
+from calque.ground.languages import LanguagePair
 from calque.workflow.api import load
 
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
@@ -127,7 +128,7 @@ SMALL = "d = 32\nheads = 4\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec
 def exported(folder: Path, text: str, precision: str = "float32", beam: int | None = None, **decode: object) -> Path:
     """The page of a small run that writes lines backwards, in the folder `page` beside `run`."""
     make_run(folder / "run", text, codec=piece_codec(), decode=decode)
-    options = Options(("en", "de"), runtime(folder / "npm"), beam)
+    options = Options(("en", "de"), runtime=runtime(folder / "npm"), beam=beam)
     return export(folder / "run", "web", folder / "page", precision, [], print, options)
 
 
@@ -189,7 +190,7 @@ def test_pieces_are_joined_as_the_library_joins_them(read: tuple[PieceCodec, Pag
 def test_lines_are_read_as_a_translator_reads_them(read: tuple[PieceCodec, Page]) -> None:
     codec, page = read
     reader = RecasedCodec(SpacedCodec(codec))
-    for line, found in zip(LINES, page.ask("read", LINES), strict=True):
+    for line, found in zip(LINES, page.ask("read", [[line, ""] for line in LINES]), strict=True):
         assert (found["ids"], found["lowers"]) == (reader.encode([line])[0], reader.lowers(line)), line
     assert any(reader.line(line) != line for line in LINES)
 
@@ -197,15 +198,15 @@ def test_lines_are_read_as_a_translator_reads_them(read: tuple[PieceCodec, Page]
 def test_a_tag_stands_in_front_of_every_line_without_a_symbol(pages: Pages, tmp_path: Path) -> None:
     codec = pieces_of("unigram", 150, symbols=("<2fr>", "<2de>"))
     reader = TaggedCodec(RecasedCodec(SpacedCodec(codec)), "<2fr>", others=True)
-    with opened(read_by(pages(), tmp_path / "page", codec, tag="<2fr>")) as page:
-        for line, found in zip(LINES, page.ask("read", LINES), strict=True):
+    with opened(read_by(pages(), tmp_path / "page", codec)) as page:
+        for line, found in zip(LINES, page.ask("read", [[line, "<2fr>"] for line in LINES]), strict=True):
             assert found["ids"] == reader.encode([line])[0], line
 
 
 def test_letters_may_be_read_as_they_are(pages: Pages, tmp_path: Path) -> None:
     codec = pieces_of("unigram", 150)
     with opened(read_by(pages(), tmp_path / "page", codec, recase=False)) as page:
-        found = page.ask("read", LINES)
+        found = page.ask("read", [[line, ""] for line in LINES])
     assert [one["ids"] for one in found] == SpacedCodec(codec).encode(LINES)
     assert not any(one["lowers"] for one in found)
 
@@ -270,6 +271,26 @@ def check_translations(page: Path, run: Path, **rule: Any) -> None:
     assert len({each[0] for each in ours}) > 3
 
 
+TAGS = {LanguagePair("en", "de"): "<2de>", LanguagePair("en", "fr"): "<2fr>", LanguagePair("fr", "en"): ""}
+
+
+def test_each_pair_of_languages_has_its_symbol(tmp_path: Path) -> None:
+    codec = pieces_of("unigram", 150, symbols=("<2fr>", "<2de>"))
+    make_run(tmp_path / "run", SMALL, 2, codec, decode={"max_length_offset": 4, "tag": "<2de>"})
+    options = Options(tags=TAGS, runtime=runtime(tmp_path / "npm"))
+    folder = export(tmp_path / "run", "web", tmp_path / "page", "float32", [], print, options)
+    lines = [*TEXT, "<2fr> A dog."]
+    with opened(folder) as page:
+        theirs = {pair: page.ask("translate", [[line, 1, pair.target] for line in lines]) for pair in TAGS}
+    divided = DividedLines(lines)
+    for pair, tag in TAGS.items():
+        ours = load(tmp_path / "run", tag=tag or "<2de>").translate(list(divided))
+        assert [text for (text,) in theirs[pair]] == list(divided.together(ours))
+    assert len({str(each) for each in theirs.values()}) == 2
+    about = json.loads((folder / "model" / "model.json").read_text())
+    assert {one["code"]: one["targets"] for one in about["languages"]} == {"de": [], "en": ["de", "fr"], "fr": ["en"]}
+
+
 def test_texts_keep_what_stands_between_their_sentences(pages: Pages) -> None:
     with opened(pages()) as page:
         one, two = (texts[0] for texts in page.ask("translate", [["w1 w2 .", 1], ["X w3 w4", 1]]))
@@ -313,6 +334,7 @@ def test_everything_on_the_page_is_kept(pages: Pages, tmp_path: Path) -> None:
     [
         ("bfloat16", {}, "X503"),
         ("float32", {"languages": ("", "")}, "X519"),
+        ("float32", {"tags": {LanguagePair("en", "de"): "<2de>"}}, "D209"),
         ("float32", {"runtime": None}, "X523"),
         ("float32", {"runtime": Path("absent")}, "X523"),
     ],
@@ -321,7 +343,7 @@ def test_what_is_missing_is_said_before_anything_is_written(
     precision: str, change: dict[str, Any], code: str, tmp_path: Path
 ) -> None:
     make_run(tmp_path / "run", PRE, 0, piece_codec())
-    options = replace(Options(("en", "de"), runtime(tmp_path / "npm")), **change)
+    options = replace(Options(("en", "de"), runtime=runtime(tmp_path / "npm")), **change)
     with pytest.raises(CalqueError, match=code):
         export(tmp_path / "run", "web", tmp_path / "page", precision, [], print, options)
     assert not (tmp_path / "page").exists()
@@ -329,6 +351,6 @@ def test_what_is_missing_is_said_before_anything_is_written(
 
 def test_words_alone_have_no_page(tmp_path: Path) -> None:
     make_run(tmp_path / "run", PRE, 0)
-    options = Options(("en", "de"), runtime(tmp_path / "npm"))
+    options = Options(("en", "de"), runtime=runtime(tmp_path / "npm"))
     with pytest.raises(CalqueError, match="X520"):
         export(tmp_path / "run", "web", None, "float32", [], print, options)

@@ -55,7 +55,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no Chromium, or no folder of onnxruntime-web in CALQUE_RUNTIME")
     folder = tmp_path_factory.mktemp("web")
     make_run(folder / "run", PRE, codec=piece_codec())
-    export(folder / "run", "web", folder / "page", "float32", [], print, Options(("en", "de"), Path(RUNTIME)))
+    export(folder / "run", "web", folder / "page", "float32", [], print, Options(("en", "de"), runtime=Path(RUNTIME)))
     return folder / "run"
 
 

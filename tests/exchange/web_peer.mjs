@@ -44,12 +44,12 @@ const InferenceSession = {
 const about = JSON.parse(await readFile(new URL("model/model.json", folder), "utf8"));
 const translator = await Translator.open({ InferenceSession, Tensor }, about, async (name) => name);
 const can = {
-  read: (line) => translator.reading.encode(line),
+  read: ([line, tag]) => translator.reading.encode(line, tag),
   cut: (line) => translator.reading.pieces.encode(line),
   join: (ids) => translator.target.decode(ids),
   sentences: (line) => sentencesIn(line),
   between: ([sentence, space, translation]) => between(sentence, space, translation),
-  translate: ([text, count]) => translator.translate(text, count),
+  translate: ([text, count, target]) => translator.translate(text, { count, target: target ?? undefined }),
 };
 write({ ready: true });
 for (let question = await read(); question !== null; question = await read()) {

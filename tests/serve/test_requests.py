@@ -16,6 +16,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from calque.ground.diagnostics import CalqueError, Place, help_of
+from calque.ground.languages import LanguagePair, languages, written_pair
 from calque.serve.app import application
 from calque.serve.asked import Refused, asked_of
 from calque.serve.guard import SHARE, UNREAD, Guard, refusal
@@ -23,7 +24,7 @@ from calque.serve.limits import Keys, Rates
 from calque.serve.logs import Log, ServerMessages
 from calque.serve.markup import Lines
 from calque.serve.metrics import Metrics
-from calque.serve.pairs import LanguagePair, folders_by_pair, languages, written_pair
+from calque.serve.pairs import folders_by_pair
 from calque.serve.settings import ServeSettings, read_keys
 
 PAIRS = {LanguagePair("en", "de"): 0, LanguagePair("de", "en"): 1, LanguagePair("pt-BR", "en"): 2}

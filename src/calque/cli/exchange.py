@@ -27,8 +27,11 @@ FROM = ("hf", "marian")
     "--source-language", default="", help="The code of the language of sources, such as en; argos and web need it."
 )
 @click.option("--target-language", default="", help="The code of the language of translations.")
+@click.option("--pair", "pairs", multiple=True, help="web: languages and the symbol of their sources: 'en-de=<2de>'.")
 @click.option("--runtime", type=FILE, help="web: the folder of the npm package onnxruntime-web, to take along.")
-@click.option("--beam", type=click.IntRange(1, 1000), help="web: hypotheses for each sentence; default: that of the run.")
+@click.option(
+    "--beam", type=click.IntRange(1, 1000), help="web: hypotheses for each sentence; default: that of the run."
+)
 def export(
     run: Path,
     form: str,
@@ -37,6 +40,7 @@ def export(
     test: tuple[Path, Path] | None,
     source_language: str,
     target_language: str,
+    pairs: tuple[str, ...],
     runtime: Path | None,
     beam: int | None,
 ) -> None:
@@ -49,9 +53,11 @@ def export(
     """
     from calque.exchange.export import export as write
     from calque.exchange.weights import Options
+    from calque.ground.languages import written_pair, written_tag
     from calque.workflow.plugins import registry_of_run
 
-    options = Options((source_language, target_language), runtime, beam)
+    tags = {written_pair(one): written_tag(one) for one in pairs}
+    options = Options((source_language, target_language), tags, runtime, beam)
     with reading() as repairs:
         scores = _scores(run, test, *repairs.pairs(*test)) if test else []
         click.echo(write(run, form, out, precision, scores, tell, options, registry_of_run(run)))

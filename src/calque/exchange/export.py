@@ -17,7 +17,7 @@ from calque.exchange.to_hf import write_hf
 from calque.exchange.to_marian import write_marian
 from calque.exchange.to_onnx import write_onnx
 from calque.exchange.to_web import write_web
-from calque.exchange.weights import Exported, Options, open_exported
+from calque.exchange.weights import NO_OPTIONS, Exported, Options, open_exported
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import alone, replacing
 from calque.layers.contract import Registry
@@ -51,7 +51,7 @@ def export(
     precision: str,
     scores: Sequence[str],
     tell: Tell,
-    options: Options = Options(),
+    options: Options = NO_OPTIONS,
     registry: Registry | None = None,
 ) -> Path:
     """Writes a run for another tool; returns the folder or file.

@@ -45,7 +45,8 @@ Named = list[tuple[str, Tensor, str]]
 class Search:
     """What a step gives a search with a beam of K, for each of K hypotheses, in place of logits:
 
-    values  log-probabilities of its 2K best words but PAD and BOS, the highest first; that of EOS less the word penalty
+    values  log-probabilities of its 2K best words but PAD and BOS, the highest first; that of EOS less the word penalty. All words
+            where the vocabulary has fewer
     words   these words
     end     the value of EOS
     """
@@ -203,7 +204,7 @@ class _SearchStep(nn.Module):
         logp = self.model.logits(z[:, 0]).log_softmax(1)
         end = logp[:, EOS] - self.search.word_penalty
         choice = torch.cat([end[:, None], logp[:, EOS + 1 :]], 1)  # every word but PAD and BOS
-        values, words = choice.topk(2 * self.search.beam, 1)
+        values, words = choice.topk(min(2 * self.search.beam, choice.shape[1]), 1)
         return [values, words + EOS, end, *(t for _, t, _ in name_states(self.model, after, Place("")))]
 
 

@@ -21,7 +21,7 @@ from calque.exchange.graphs import ABOUT, Search, write_graphs
 from calque.exchange.to_argos import languages_of
 from calque.exchange.weights import Exported
 from calque.ground.diagnostics import Place, error
-from calque.ground.languages import language_name
+from calque.ground.languages import LanguagePair, languages
 
 NAME = "a web page"
 PRECISIONS = ("float32", "int8")
@@ -38,18 +38,18 @@ if (location.protocol === "file:")
 </script>
 </body>"""
 """A browser runs no modules from a file, so that nothing else could say so."""
-_DECODE = ("normalise", "alpha", "stop", "word_penalty", "max_length_factor", "max_length_offset", "tag", "recase")
+_DECODE = ("normalise", "alpha", "stop", "word_penalty", "max_length_factor", "max_length_offset", "recase")
 
 
 def write_web(exported: Exported, folder: Path, precision: str) -> None:
     """Fills the folder of a page.
 
-    Raises X503 (the precision), X519 (languages), X520 (codecs without a place), X523 (no runtime), and what `write_graphs` raises.
+    Raises D209 (a tag that is no symbol), X503 (the precision), X519 (languages), X520 (codecs without a place), X523 (no runtime),
+    and what `write_graphs` raises.
     """
     if precision not in PRECISIONS:
         raise error("X503", None, precision=precision, format=NAME, names=PRECISIONS)
-    codes = languages_of(exported)
-    about = _about(exported, codes)
+    about = _about(exported)
     runtime = _runtime(exported.options.runtime)
     model = folder / "model"
     model.mkdir()
@@ -71,14 +71,17 @@ def write_web(exported: Exported, folder: Path, precision: str) -> None:
     (folder / "keep.js").write_text(_kept(folder, (own / "keep.js").read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def _about(exported: Exported, codes: tuple[str, str]) -> dict[str, Any]:
-    """What the page needs to know beside the graphs. Raises X520."""
-    decode = exported.trained.experiment.decode
+def _about(exported: Exported) -> dict[str, Any]:
+    """What the page needs to know beside the graphs. Raises D209, X519, X520."""
+    decode, place = exported.trained.experiment.decode, Place(str(exported.folder))
     source, target = exported.trained.codecs
-    place = Place(str(exported.folder))
+    tags = exported.options.tags or {LanguagePair(*languages_of(exported)): ""}
+    for tag in filter(None, tags.values()):
+        source.check_symbol(tag, place)
     beam = exported.options.beam or decode.beam
     return {
-        "languages": [{"code": code, "name": language_name(code)} for code in codes],
+        "languages": languages(tags),
+        "pairs": [{**pair._asdict(), "tag": tag or decode.tag} for pair, tag in tags.items()],
         "decode": {"beam": beam, **{name: getattr(decode, name) for name in _DECODE}},
         "source": _pieces(source, "source", place),
         "target": _pieces(target, "target", place),

@@ -1,7 +1,7 @@
 """The numbers of a run by the parts of the network that `network` recognises, in float32."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from calque.adl.tree import Node
 from calque.data.vocabulary import BOS, PAD
 from calque.exchange.network import Side
 from calque.ground.diagnostics import Text
+from calque.ground.languages import LanguagePair
 from calque.layers.contract import Context, Registry
 from calque.layers.registry import builtin
 from calque.model import Model
@@ -30,13 +31,18 @@ class Options:
     """What some formats need to know beside the run.
 
     languages  the codes of source and target, empty where they are not named
+    tags       for several pairs of languages, the symbol in front of the sources of each, or nothing
     runtime    a folder with what runs the model there, to take along
     beam       hypotheses for each sentence; None: as in [decode]
     """
 
     languages: tuple[str, str] = ("", "")
+    tags: Mapping[LanguagePair, str] = field(default_factory=dict)
     runtime: Path | None = None
     beam: int | None = None
+
+
+NO_OPTIONS = Options()
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Exported:
     folder: Path
     trained: TrainedModel
     numbers: Mapping[str, Tensor]
-    options: Options = Options()
+    options: Options = NO_OPTIONS
 
     @property
     def model(self) -> Model:
@@ -95,7 +101,7 @@ class Exported:
         return table
 
 
-def open_exported(folder: Path, options: Options = Options(), registry: Registry | None = None) -> Exported:
+def open_exported(folder: Path, options: Options = NO_OPTIONS, registry: Registry | None = None) -> Exported:
     """Loads the run to export; `registry` has the layers that its definition may name. Raises what `load_model` raises.
 
     The definition is read from `architecture.adl`, which holds the canonical text, so that errors show a place in that file.

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from calque.ground.languages import languages
 from calque.ground.version import VERSION
 from calque.serve.asked import Asked, Refused, asked_of, values_of
 from calque.serve.batches import Batcher, LineTooLong, Order, QueueFull
@@ -20,7 +21,6 @@ from calque.serve.guard import Guard, refusal
 from calque.serve.limits import Keys, Rates
 from calque.serve.markup import Layout, Lines
 from calque.serve.metrics import FORMAT, Metrics
-from calque.serve.pairs import languages
 from calque.serve.runs import RunUnavailable
 from calque.serve.schema import FAULTS, TRANSLATE, Fault, Health, Language, Translated
 from calque.serve.settings import ServeSettings, read_keys

@@ -11,7 +11,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from calque.serve.pairs import LanguagePair
+from calque.ground.languages import LanguagePair
 from calque.serve.settings import ServeSettings
 
 PATIENCE = 30.0

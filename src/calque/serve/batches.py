@@ -19,9 +19,9 @@ from calque.decode.translate import alike, in_letters_of, translate_batch
 from calque.decode.unknown import replace_unknown
 from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors
+from calque.ground.languages import LanguagePair
 from calque.serve.apart import ServedRun, sizes
 from calque.serve.inline import Shares
-from calque.serve.pairs import LanguagePair
 from calque.serve.runs import OpenRuns, RunUnavailable
 
 

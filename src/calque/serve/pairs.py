@@ -1,29 +1,17 @@
 """The languages of a run: named by an option, by the folder, or by the files that it was trained on."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT
 from calque.ground.diagnostics import CalqueError, Place, error
-from calque.ground.languages import language_name
+from calque.ground.languages import LanguagePair, language_name, written_pair, written_tag
 
-_CODE = r"[A-Za-z]{2,3}(?:[_-](?:[A-Z][a-z]{3}|[A-Z]{2}|[0-9]{3}))*"
-_WRITTEN = re.compile(rf"({_CODE})(?::|-)({_CODE})(?:=(\S+))?")
 _IN_A_NAME = re.compile(r"(?:^|[^A-Za-z])([a-z]{2})(?:-|_to_|-to-|2)([a-z]{2})(?=$|[^A-Za-z])")
 _ENDING = re.compile(r"\.([a-z]{2,3})(?:\.(?:gz|zst|xz|txt))*$")
-
-
-class LanguagePair(NamedTuple):
-    """The codes of the languages that a run translates from and into."""
-
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return f"{self.source}-{self.target}"
 
 
 def folders_by_pair(folders: Sequence[Path], named: Sequence[str]) -> dict[LanguagePair, Path]:
@@ -44,14 +32,6 @@ def folders_by_pair(folders: Sequence[Path], named: Sequence[str]) -> dict[Langu
             raise error("K425", Place(str(folder)), pair=pair, other=runs[pair])
         runs[pair] = folder
     return runs
-
-
-def written_pair(text: str) -> LanguagePair:
-    """The pair that an option names: `en-de`, or `pt-BR:en` where a code has a hyphen, `=` and a tag behind or not. Raises K423."""
-    found = _WRITTEN.fullmatch(text)
-    if found is None or found[1] == found[2]:
-        raise error("K423", None, found=text)
-    return LanguagePair(found[1], found[2])
 
 
 class OfPair(NamedTuple):
@@ -81,7 +61,7 @@ def of_pairs(
     Raises K423 for a pair that cannot be read, K426 for terms without a file, and for terms or a memory of a pair that is not
     served, or given twice.
     """
-    tags = {written_pair(one): one.partition("=")[2] for one in named}
+    tags = {written_pair(one): written_tag(one) for one in named}
     lists: dict[LanguagePair, Path] = {}
     for one in terms:
         written, _, file = one.partition("=")
@@ -123,16 +103,3 @@ def _pair_of(folder: Path) -> LanguagePair:
 def _are_languages(codes: Sequence[str]) -> bool:
     """Whether these are the codes of two languages that have names."""
     return len(set(codes)) == len(codes) == 2 and all(language_name(code) != code for code in codes)
-
-
-def languages(pairs: Mapping[LanguagePair, object]) -> list[dict[str, object]]:
-    """The answer of `/languages`: every language that is read or written, with the languages it is translated into."""
-    codes = sorted({code for pair in pairs for code in pair})
-    return [
-        {
-            "code": code,
-            "name": language_name(code),
-            "targets": sorted(pair.target for pair in pairs if pair.source == code),
-        }
-        for code in codes
-    ]

@@ -18,9 +18,10 @@ from calque.experiment import load
 from calque.experiment.toml import EXPERIMENT, KeyEntry
 from calque.ground.diagnostics import CalqueError
 from calque.ground.exits import exits_as_errors
+from calque.ground.languages import LanguagePair
 from calque.run.model_file import load_model
 from calque.serve.apart import FIXED, ServedRun, rows_keep_apart
-from calque.serve.pairs import LanguagePair, OfPair
+from calque.serve.pairs import OfPair
 from calque.serve.settings import ServeSettings
 from calque.workflow.plugins import registry_of_run
 from calque.workflow.stamp import Stamp, run_stamp, stamp_of

@@ -24,19 +24,18 @@ worker.addEventListener("message", ({ data: { id, texts, fault } }) => {
   else one?.reject(new Error(`The translator failed: ${fault}`));
 });
 
-// The languages with the targets of each; no limit of characters, no key, no interface for programs.
+// The languages with the targets of each, the first pair; no limit of characters, no key, no interface for programs.
 export async function about() {
   // Kept by the browser, so that the page works without a network. Where pages are not secure, browsers have no such place.
   navigator.serviceWorker?.register(at("keep.js")).catch(() => {});
   const reply = await fetch(at("model/model.json"));
-  const { languages } = await reply.json();
+  const { languages, pairs } = await reply.json();
   await ready;
-  const [source, target] = languages.map((one) => one.code);
-  const targets = [[target], []];
-  return { languages: languages.map((one, k) => ({ ...one, targets: targets[k] })), source, target, limit: null, keyed: false, interface: null };
+  const [{ source, target }] = pairs;
+  return { languages, source, target, limit: null, keyed: false, interface: null };
 }
 
-export function translate({ text, others }, signal) {
+export function translate({ text, source, target, others }, signal) {
   if (failed) return Promise.reject(failed);
   const id = ++number;
   return new Promise((resolve, reject) => {
@@ -45,6 +44,6 @@ export function translate({ text, others }, signal) {
       asked.delete(id);
       reject(signal.reason);
     });
-    worker.postMessage({ id, text, count: 1 + others });
+    worker.postMessage({ id, text, asked: { source, target, count: 1 + others } });
   });
 }

@@ -18,19 +18,18 @@ const less = ([a, b], [c, d]) => a < c || (a === c && b < d);
 const same = ([a, b], [c, d]) => a === c && b === d;
 
 export class Reading {
-  constructor(pieces, { recase, tag }) {
+  constructor(pieces, { recase }) {
     this.pieces = pieces;
     this.recase = recase;
-    this.tag = tag;
     this.symbols = new Set(pieces.symbols);
     const kept = ["<unk>", ...pieces.symbols].map((one) => one.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     this.kept = new RegExp(`(${kept.join("|")})`);
   }
 
-  // The ids of a line, and whether it is in capitals and was read in small letters.
-  encode(line) {
+  // The ids of a line, with a symbol in front if there is a `tag`, and whether it is in capitals and was read in small letters.
+  encode(line, tag = "") {
     const words = wordsOf(line);
-    const tagged = this.tag && words.length && !this.symbols.has(words[0]) ? `${this.tag} ${line}` : line;
+    const tagged = tag && words.length && !this.symbols.has(words[0]) ? `${tag} ${line}` : line;
     const read = this.recase ? this.#inKnownLetters(tagged) : tagged;
     return { ids: this.#encode(read), lowers: read !== tagged && inCapitals(this.#withoutSymbols(tagged)) };
   }

@@ -1,4 +1,4 @@
-// The translator in a thread of its own. Messages: {id, text, count} in, {id, texts} or {id, fault} out; {ready} or {fault} at first.
+// The translator in a thread of its own. Messages: {id, text, asked} in, {id, texts} or {id, fault} out; {ready} or {fault} at first.
 // A text gives way to the next one.
 
 import { Translator } from "./translator.js";
@@ -27,7 +27,7 @@ opening.then(
   (fault) => postMessage({ fault: fault.message }),
 );
 
-addEventListener("message", async ({ data: { id, text, count } }) => {
+addEventListener("message", async ({ data: { id, text, asked } }) => {
   latest = id;
   const wait = async () => {
     await new Promise((resolve) => setTimeout(resolve)); // newer messages come in
@@ -36,7 +36,7 @@ addEventListener("message", async ({ data: { id, text, count } }) => {
   try {
     const translator = await opening;
     await wait();
-    postMessage({ id, texts: await translator.translate(text, count, wait) });
+    postMessage({ id, texts: await translator.translate(text, { ...asked, wait }) });
   } catch (fault) {
     if (!(fault instanceof Outdated)) postMessage({ id, fault: fault.message });
   }
