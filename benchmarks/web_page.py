@@ -8,26 +8,23 @@ too, whose whole process is timed for comparison. Needs the packages playwright 
 """
 
 import argparse
-import functools
-import http.server
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from calque.evaluate.scores import bleu
 from calque.ledger.entry import conditions, publish
 
-LEDGER = Path(__file__).parent.parent / "docs" / "results"
-CHROMIUM = os.environ.get("CALQUE_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "exchange"))
+from web_pages import CHROMIUM, served  # noqa: E402
+
+LEDGER = ROOT / "docs" / "results"
 PROGRAM = """
 async (lines) => {
     const began = performance.now();
@@ -43,25 +40,6 @@ async (lines) => {
     return { open: (opened - began) / 1000, seconds: (performance.now() - opened) / 1000, texts };
 }
 """
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A web server for files that says nothing."""
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a folder until the end of the block."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def in_browser(folder: Path, lines: list[str]) -> dict[str, Any]:

@@ -3,18 +3,15 @@
 CALQUE_RUNTIME is the folder of the npm package onnxruntime-web; CALQUE_SCREENSHOTS names a folder for pictures to look at.
 """
 
-import functools
-import http.server
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_runs import PRE, draw_lines, make_run, piece_codec
+from web_pages import CHROMIUM, served
 
 from calque.exchange.export import export
 from calque.exchange.weights import Options
@@ -24,28 +21,8 @@ pytestmark = pytest.mark.slow
 sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: make browser-test installs it"
 )
-CHROMIUM = os.environ.get("CALQUE_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
 RUNTIME = os.environ.get("CALQUE_RUNTIME")
 Page = Any
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """A web server for files that says nothing."""
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a folder until the end of the block."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")

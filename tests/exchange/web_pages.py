@@ -1,9 +1,16 @@
-"""Exported pages without a browser: their modules in Node.js, their graphs in onnxruntime."""
+"""Exported pages: without a browser, their modules in Node.js and their graphs in onnxruntime; or for one, from a web server.
+
+Tests and `benchmarks/web_page.py` use it.
+"""
 
 import base64
+import functools
+import http.server
 import json
+import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+CHROMIUM = os.environ.get("CALQUE_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
 NODE = shutil.which("node")
 TYPES = {"int64": np.int64, "bool": np.bool_, "float32": np.float32}
 
@@ -73,3 +81,22 @@ def opened(folder: Path) -> Iterator[Page]:
             yield Page(folder, process)
         finally:
             process.kill()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A web server for files that says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder until the end of the block."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
