@@ -1,5 +1,6 @@
 """`calque export` and `calque import` as a user runs them."""
 
+import json
 import resource
 import sys
 from pathlib import Path
@@ -33,6 +34,30 @@ def test_export_writes_a_folder_with_a_card_or_nothing(
     again = calque("export", "run", "--to", "ctranslate2")
     assert again.status == 2
     assert "X405" in again.err
+
+
+def test_a_page_is_written_with_its_languages_and_options_of_pages_are_for_pages(
+    calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
+    from small_runs import PRE, make_run, piece_codec
+
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "run", PRE, 0, piece_codec())
+    languages = ("--source-language", "en", "--target-language", "de")
+    wrong = calque("export", "run", "--to", "web", *languages, "--runtime", "absent")
+    assert (wrong.status, "X523" in wrong.err, "npm install onnxruntime-web" in wrong.err) == (2, True, True)
+    (tmp_path / "dist").mkdir()
+    for name in ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"):
+        (tmp_path / "dist" / name).write_text("not run here")
+    done = calque("export", "run", "--to", "web", *languages, "--runtime", ".", "--beam", "2")
+    assert done.status == 0, done.err
+    about = json.loads((tmp_path / "run-web" / "model" / "model.json").read_text())
+    assert about["pairs"] == [{"source": "en", "target": "de", "tag": ""}]
+    assert about["decode"]["beam"] == 2
+    for option, value in (("--pair", "en-de"), ("--runtime", "dist"), ("--beam", "2")):
+        wrong = calque("export", "run", "--to", "onnx", option, value)
+        assert (wrong.status, f"{option} is for --to web alone" in wrong.err) == (2, True), wrong.err
 
 
 def test_a_test_text_with_damaged_lines_is_read_and_the_run_is_exported(calque: Run, tmp_path: Path) -> None:

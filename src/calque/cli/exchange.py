@@ -1,6 +1,7 @@
 """Commands that exchange models with other tools."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -56,11 +57,18 @@ def export(
     from calque.ground.languages import written_pair, written_tag
     from calque.workflow.plugins import registry_of_run
 
+    _check_for_web(form, {"--pair": pairs, "--runtime": runtime, "--beam": beam})
     tags = {written_pair(one): written_tag(one) for one in pairs}
     options = Options((source_language, target_language), tags, runtime, beam)
     with reading() as repairs:
         scores = _scores(run, test, *repairs.pairs(*test)) if test else []
         click.echo(write(run, form, out, precision, scores, tell, options, registry_of_run(run)))
+
+
+def _check_for_web(form: str, given: Mapping[str, object]) -> None:
+    """Raises UsageError for an option of pages that has a value with another format."""
+    if form != "web" and (names := [name for name, value in given.items() if value]):
+        raise click.UsageError(f"{names[0]} is for --to web alone")
 
 
 def _scores(run: Path, test: tuple[Path, Path], sources: list[str], references: list[str]) -> list[str]:
