@@ -124,7 +124,7 @@ def test_the_other_addresses(client: Client) -> None:
     assert client.send("POST", "/detect", b"").status == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/page/page.js", "/page/page.css", "/page/docs.js"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/page/page.js", "/page/engine.js", "/page/page.css", "/page/docs.js"])
 def test_pages_ask_no_other_host(client: Client, path: str) -> None:
     page = client.get(path)
     assert page.status == 200
