@@ -91,7 +91,7 @@ def _about(exported: Exported) -> dict[str, Any]:
 def _pieces(codec: Codec, side: str, place: Place) -> dict[str, Any]:
     """A sentencepiece model, for `Pieces` of pieces.js. Raises X520 for other codecs."""
     if not isinstance(codec, PieceCodec):
-        reason = "a page cuts text by sentencepiece"
+        reason = "a page cuts text by sentencepiece, with a vocabulary that was learned here"
         raise error("X520", place, format=NAME, side=side, kind=codec.kind, reason=reason)
     scores, of_bytes = codec.scores_and_bytes()
     return {
