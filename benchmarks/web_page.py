@@ -29,8 +29,8 @@ PROGRAM = """
 async (lines) => {
     const began = performance.now();
     const { Translator } = await import("/translator/translator.js");
-    const ort = await import("/runtime/ort.wasm.min.mjs");
-    ort.env.wasm.numThreads = 1;
+    const { runtime } = await import("/translator/runtime.js");
+    const ort = await runtime();
     const about = await (await fetch("/model/model.json")).json();
     const load = async (name) => new Uint8Array(await (await fetch(`/model/${name}`)).arrayBuffer());
     const translator = await Translator.open(ort, about, load);

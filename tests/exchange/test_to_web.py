@@ -56,6 +56,10 @@ ODD = [
     "</s> <s> <pad> <unk>",
     "<2fr>dogs<2de><2fr>run",
     "ΣΊΣΥΦΟΣ İstanbul ǅ ŉ ﬁ",
+    "HENRY Ⅷ AND Ⓐ",
+    "A DOG RUNS.\x85A man sleeps.\x1cTwo men. \ufeffA dog.",
+    "\ufeffTwo Dogs\ufeffRun Through\ufeff The Snow \ufeff",
+    "a ▁ ▁",
 ]
 """Lines on which readers of text may differ."""
 SENTENCES = [
@@ -67,13 +71,25 @@ SENTENCES = [
     "",
     " . ",
     "¿Qué? ¡Sí! No",
+    "One.\x85Two.\x1cThree.\ufeffFour. \ufeffFive",
+    "One! 𐐨two. 𐐀three. 𝐀. four 𝐚. 5 J. 6",
+    "\ufeff. a",
 ]
 
 
 def lines_like(text: list[str], count: int, seed: int = 1) -> list[str]:
     """Lines made of the words of a text, some in other letters, some with other characters between them."""
     draw, words = random.Random(seed), " ".join(text).split()
-    change = (str, str, str.upper, str.title, str.lower, lambda word: word[::-1], lambda word: word + "\u00a0!")
+    odd = "\u00a0\ufeff\x85\x1c\u3000\u200bⅧⓐⒶ𝐚𐐨𐐀½⺀.!?…。 "
+    change = (
+        str,
+        str,
+        str.upper,
+        str.title,
+        str.lower,
+        lambda word: word[::-1],
+        lambda word: word + draw.choice(odd) + "!",
+    )
     joined = (
         " ".join(draw.choice(change)(word) for word in draw.choices(words, k=draw.randint(1, 9))) for _ in range(count)
     )
@@ -297,6 +313,17 @@ def test_texts_keep_what_stands_between_their_sentences(pages: Pages) -> None:
         text = "  w1 w2 .  X w3 w4\r\n\n X w3 w4 "
         found = page.ask("translate", [[text, 1], ["", 2], [" \n", 1]])
     assert found == [[f"  {one}  {two}\r\n\n {two} "], [""], [" \n"]]
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "x，" * 100, "x" * 3000])
+def test_text_without_spaces_is_translated_in_parts(text: str, pages: Pages, tmp_path: Path) -> None:
+    codec = pieces_of("bpe", 300)
+    with opened(read_by(pages(), tmp_path / "page", codec)) as page:
+        parts = page.ask("parts", [text])[0]
+    assert "".join(one for one, _ in parts) == text
+    assert {space for _, space in parts} == {""}
+    assert max(len(ids) for ids in codec.encode([one for one, _ in parts])) <= 63
+    assert text != "x，" * 100 or all(one.endswith("，") for one, _ in parts)
 
 
 def test_a_sentence_that_is_too_long_is_translated_in_parts(pages: Pages) -> None:

@@ -22,6 +22,19 @@ sync_api = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: make browser-test installs it"
 )
 RUNTIME = os.environ.get("CALQUE_RUNTIME")
+KEPT_ANEW = """async () => {
+    for (let names = []; names.length !== 1 || !names[0].includes(" new"); names = await caches.keys())
+        await new Promise((resolve) => setTimeout(resolve, 100));
+}"""
+"""Waits until the browser keeps the new version, and nothing else."""
+COUNT_ANSWERS = """() => {
+    window.asked = [];
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (message) {
+        window.asked.push("stop" in message ? ["stop"] : ["text"]);
+        return post.call(this, message);
+    };
+}"""
 Page = Any
 
 
@@ -84,7 +97,40 @@ def test_a_page_translates_and_goes_on_without_a_network(run: Path, page: Page) 
     assert translated(page, lines[2]) == ours[2]
 
 
-@pytest.mark.parametrize("missing", ["model/step.onnx", "runtime/ort.wasm.min.mjs"])
+def test_a_new_version_takes_the_place_of_the_old_one(run: Path, page: Page, tmp_path: Path) -> None:
+    shutil.copytree(run.with_name("page"), tmp_path / "page")
+    for file in tmp_path.rglob("*"):
+        os.utime(file, (0, 0))  # of an old file browsers think that it does not change
+    with served(tmp_path / "page") as address:
+        page.goto(address)
+        ready(page)
+        page.evaluate("navigator.serviceWorker.ready")
+        assert page.input_value("#target") == "de"
+        about = tmp_path / "page" / "model" / "model.json"
+        about.write_text(about.read_text().replace('"de"', '"fr"'))
+        keep = tmp_path / "page" / "keep.js"
+        keep.write_text(keep.read_text().replace('const VERSION = "', 'const VERSION = "new'))
+        page.reload()
+        page.evaluate(KEPT_ANEW)
+        page.reload()
+        ready(page)
+        assert page.input_value("#target") == "fr"
+
+
+def test_a_text_that_is_taken_away_is_translated_no_further(run: Path, page: Page) -> None:
+    with served(run.with_name("page")) as address:
+        page.goto(address)
+        ready(page)
+        page.evaluate(COUNT_ANSWERS)
+        page.fill("#text", "w1 w2\n" * 300)
+        page.wait_for_function("document.getElementById('status').textContent === 'Translating …'")
+        page.fill("#text", "")
+        page.wait_for_function("document.getElementById('status').textContent === ''")
+        assert translated(page, "w1 w2")  # behind what the worker had to do
+        assert page.evaluate("window.asked") == [["text"], ["stop"], ["text"]]
+
+
+@pytest.mark.parametrize("missing", ["model/step.onnx", "runtime/ort.wasm.min.js", "model/model.json"])
 def test_a_page_whose_files_are_missing_says_so(missing: str, run: Path, page: Page, tmp_path: Path) -> None:
     shutil.copytree(run.with_name("page"), tmp_path / "page")
     (tmp_path / "page" / missing).unlink()

@@ -49,6 +49,7 @@ const can = {
   join: (ids) => translator.target.decode(ids),
   sentences: (line) => sentencesIn(line),
   between: ([sentence, space, translation]) => between(sentence, space, translation),
+  parts: (sentence) => translator.fitting(sentence, ""),
   translate: ([text, count, target]) => translator.translate(text, { count, target: target ?? undefined }),
 };
 write({ ready: true });

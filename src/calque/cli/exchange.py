@@ -59,6 +59,10 @@ def export(
 
     _check_for_web(form, {"--pair": pairs, "--runtime": runtime, "--beam": beam})
     tags = {written_pair(one): written_tag(one) for one in pairs}
+    if len(tags) < len(pairs):
+        raise click.UsageError("--pair names a pair of languages twice")
+    if pairs and (source_language or target_language):
+        raise click.UsageError("--pair stands in place of --source-language and --target-language")
     options = Options((source_language, target_language), tags, runtime, beam)
     with reading() as repairs:
         scores = _scores(run, test, *repairs.pairs(*test)) if test else []

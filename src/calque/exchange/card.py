@@ -6,6 +6,7 @@ from pathlib import Path
 from calque.exchange.weights import Exported
 from calque.experiment import DecodeSettings
 from calque.explain.totals import Surroundings, whole
+from calque.ground.languages import LanguagePair
 from calque.ground.version import VERSION
 
 CARD = "README.md"
@@ -34,8 +35,10 @@ def card(exported: Exported, title: str, usage: str, scores: Sequence[str]) -> s
 
 
 def _languages(exported: Exported) -> str:
-    source, target = exported.options.languages
-    named = f"From `{source}` into `{target}`. *to fill in*: " if source and target else "*to fill in*: languages, "
+    one = LanguagePair(*exported.options.languages)
+    pairs = list(exported.options.tags) or ([one] if all(one) else [])
+    named = "".join(f"From `{pair.source}` into `{pair.target}`. " for pair in pairs)
+    named += "*to fill in*: " if pairs else "*to fill in*: languages, "
     return f"{named}domain, what the model must not be used for."
 
 

@@ -28,7 +28,17 @@ PRECISIONS = ("float32", "int8")
 TRIED = "1.30"
 """The version of onnxruntime-web with which pages were tried."""
 RUNTIME = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
-TRANSLATOR = ("worker.js", "translator.js", "graphs.js", "pieces.js", "reading.js", "search.js", "sentences.js")
+TRANSLATOR = (
+    "worker.js",
+    "runtime.js",
+    "translator.js",
+    "graphs.js",
+    "pieces.js",
+    "reading.js",
+    "search.js",
+    "sentences.js",
+    "white.js",
+)
 QUANTISED = ["MatMul", "Gemm", "Gather"]
 """Products with weights, and embeddings."""
 NEEDS_SERVER = """<script>
@@ -59,7 +69,7 @@ def write_web(exported: Exported, folder: Path, precision: str) -> None:
         _quantise(model)
     (model / ABOUT).write_text(json.dumps({**about, **graphs}, ensure_ascii=False) + "\n", encoding="utf-8")
     for file in runtime:
-        _copy(file.read_bytes(), folder / "runtime" / file.name)
+        _copy(file.read_bytes(), folder / "runtime" / file.name.replace(".mjs", ".js"))
     page, own = resources.files("calque.serve") / "page", resources.files(__package__) / "web"
     for name in ("page.css", "page.js"):
         _copy((page / name).read_bytes(), folder / "page" / name)

@@ -15,9 +15,9 @@ function fail(reason) {
   asked.clear();
 }
 
-worker.addEventListener("error", (event) => fail(event.message ?? "this browser has no modules in workers"));
-worker.addEventListener("message", ({ data: { id, texts, fault } }) => {
-  if (id === undefined) return fault === undefined ? begun.resolve() : fail(fault);
+worker.addEventListener("error", (event) => fail(event.message ?? "a file is missing, or this browser is too old"));
+worker.addEventListener("message", ({ data: { id, texts, fault, ready: told } }) => {
+  if (id === undefined) return fault === undefined ? begun.resolve(told) : fail(fault);
   const one = asked.get(id);
   asked.delete(id);
   if (fault === undefined) one?.resolve(texts);
@@ -28,9 +28,7 @@ worker.addEventListener("message", ({ data: { id, texts, fault } }) => {
 export async function about() {
   // Kept by the browser, so that the page works without a network. Where pages are not secure, browsers have no such place.
   navigator.serviceWorker?.register(at("keep.js")).catch(() => {});
-  const reply = await fetch(at("model/model.json"));
-  const { languages, pairs } = await reply.json();
-  await ready;
+  const { languages, pairs } = await ready;
   const [{ source, target }] = pairs;
   return { languages, source, target, limit: null, keyed: false, interface: null };
 }
@@ -42,8 +40,10 @@ export function translate({ text, source, target, others }, signal) {
     asked.set(id, { resolve: ([first = "", ...more]) => resolve({ text: first, others: more }), reject });
     signal.addEventListener("abort", () => {
       asked.delete(id);
+      worker.postMessage({ stop: id });
       reject(signal.reason);
     });
-    worker.postMessage({ id, text, asked: { source, target, count: 1 + others } });
+    // While the page loads it knows no languages.
+    worker.postMessage({ id, text, asked: { source: source || undefined, target: target || undefined, count: 1 + others } });
   });
 }

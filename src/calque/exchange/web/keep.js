@@ -1,10 +1,11 @@
 // Keeps the page and the model in the browser. FILES and VERSION stand above.
 
 const NAME = `calque ${registration.scope}`;
+const anew = (file) => new Request(file, { cache: "reload" }); // the browser may still hold the files of another version
 
 addEventListener("install", (event) => {
   skipWaiting();
-  event.waitUntil(caches.open(`${NAME} ${VERSION}`).then((cache) => cache.addAll(FILES)));
+  event.waitUntil(caches.open(`${NAME} ${VERSION}`).then((cache) => cache.addAll(FILES.map(anew))));
 });
 
 addEventListener("activate", (event) => {

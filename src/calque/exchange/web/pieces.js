@@ -128,5 +128,7 @@ export class Pieces {
 // A line as sentencepiece reads it: one character in front of each word in place of spaces.
 function written(line) {
   const plain = line.toWellFormed().replaceAll("\t", " ").replace(/ +/g, " ").replace(/^ | $/g, "");
-  return plain && (SPACE + plain.replaceAll(" ", SPACE)).replace(new RegExp(`${SPACE}+$`), "");
+  let end = plain.length;
+  while (end > 0 && [SPACE, " "].includes(plain[end - 1])) end--;
+  return end && SPACE + plain.slice(0, end).replaceAll(" ", SPACE);
 }

@@ -1,9 +1,10 @@
 // How a line is read before it is cut: white space, lines in capitals and titles, a symbol in front. As calque/data/spaced_codec.py,
 // recased_codec.py and tagged_codec.py.
 
-const WHITE = "\\s\\x1c-\\x1f\\x85";
+import { trimEnd, WHITE } from "./white.js";
+
 const NO_WIDTH = "\u00ad\u200b\u2060\ufeff";
-const OTHER = new RegExp(`((?![ \\t])[${WHITE}${NO_WIDTH}])`);
+const OTHER = new RegExp(`((?![ \\t])[${WHITE}${NO_WIDTH}])`, "u");
 const BETWEEN = /([ \t]+)/;
 const BYTE = /^<0x[0-9A-F]{2}>$/;
 const UNKNOWN = 3;
@@ -73,7 +74,7 @@ export class Reading {
   }
 
   #isTitle(line) {
-    const end = line.trimEnd();
+    const end = trimEnd(line);
     if (end.endsWith(".") && !end.endsWith("..")) return false;
     const words = wordsOf(this.#withoutSymbols(line)).filter((word) => lettersOf(word).length && cased(word));
     const begins = (word) => isUpper(lettersOf(word)[0]);
@@ -136,11 +137,11 @@ export class Reading {
 
 function inCapitals(line) {
   const text = line.replaceAll("ß", "");
-  const capitals = [...text].filter(isUpper).length;
   const whole = /\p{Uppercase}/u.test(text) && !/[\p{Lowercase}\p{Lt}]/u.test(text);
-  if (!whole && capitals < MANY * MOST) return false;
+  if (!whole && [...text].filter(isUpper).length < MANY * MOST) return false;
   const letters = lettersOf(text);
   if (letters.some((c) => !cased(c) && !/\p{Lowercase}/u.test(c))) return false;
+  const capitals = letters.filter(isUpper).length;
   return (capitals === letters.length && letters.length > 0) || capitals >= MOST * Math.max(MANY, letters.length);
 }
 

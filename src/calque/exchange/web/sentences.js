@@ -1,6 +1,11 @@
 // The sentences of a line, and what stands between their translations: as calque/decode/divided.py.
 
-const ENDS = /(?<![.!?…])[.!?…]+["'”’»)\]]*(\s+)|(?<![。！？｡])[。！？｡]+[”’」』）]*(\s*)/gu;
+import { WHITE } from "./white.js";
+
+const ENDS = new RegExp(
+  `(?<![.!?…])[.!?…]+["'”’»)\\]]*([${WHITE}]+)|(?<![。！？｡])[。！？｡]+[”’」』）]*([${WHITE}]*)`,
+  "gu",
+);
 const OPENING = /["'“‘«([¿¡]*/uy;
 const WIDE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Bopomofo}\u3000-\u303f\uff00-\uffef]/u;
 const WORD = /[\p{L}\p{N}]/u;
@@ -12,11 +17,11 @@ export function sentencesIn(line) {
   for (const match of line.matchAll(ENDS)) {
     const at = match.index;
     const behind = at + match[0].length;
-    const before = line.slice(Math.max(0, at - 2), at);
-    const initial = line[at] === "." && /\p{L}$/u.test(before) && !(before.length > 1 && WORD.test(before[0]));
+    const [first, last] = ["", "", ...line.slice(Math.max(0, at - 4), at)].slice(-2);
+    const initial = line[at] === "." && /\p{L}/u.test(last) && !WORD.test(first);
     OPENING.lastIndex = behind;
     const opening = OPENING.exec(line)[0];
-    const follows = line[behind + opening.length] ?? "";
+    const [follows = ""] = line.slice(behind + opening.length, behind + opening.length + 2);
     if (!follows || initial || /\p{Lowercase}/u.test(follows)) continue;
     const end = behind - (match[1] ?? match[2] ?? "").length;
     found.push([line.slice(began, end), line.slice(end, behind)]);

@@ -1,6 +1,7 @@
-// The translator in a thread of its own. Messages: {id, text, asked} in, {id, texts} or {id, fault} out; {ready} or {fault} at first.
-// A text gives way to the next one.
+// The translator in a thread of its own. Messages: {id, text, asked} or {stop: id} in, {id, texts} or {id, fault} out; {ready} with what
+// the page needs to know, or {fault}, at first. A text gives way to the next one.
 
+import { runtime } from "./runtime.js";
 import { Translator } from "./translator.js";
 
 class Outdated extends Error {}
@@ -15,19 +16,20 @@ async function file(path) {
 
 async function open() {
   const about = await (await file("model/model.json")).json();
-  const ort = await import(new URL("../runtime/ort.wasm.min.mjs", import.meta.url).href);
-  // Several threads share memory, which browsers allow pages that are isolated from others.
-  ort.env.wasm.numThreads = self.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
-  return Translator.open(ort, about, async (name) => new Uint8Array(await (await file(`model/${name}`)).arrayBuffer()));
+  return Translator.open(await runtime(), about, async (name) => new Uint8Array(await (await file(`model/${name}`)).arrayBuffer()));
 }
 
 const opening = open();
 opening.then(
-  () => postMessage({ ready: true }),
+  ({ about: { languages, pairs } }) => postMessage({ ready: { languages, pairs } }),
   (fault) => postMessage({ fault: fault.message }),
 );
 
-addEventListener("message", async ({ data: { id, text, asked } }) => {
+addEventListener("message", async ({ data: { id, text, asked, stop } }) => {
+  if (stop !== undefined) {
+    if (stop === latest) latest = 0;
+    return;
+  }
   latest = id;
   const wait = async () => {
     await new Promise((resolve) => setTimeout(resolve)); // newer messages come in
