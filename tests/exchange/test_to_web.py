@@ -1,6 +1,5 @@
 """Exported pages translate as their runs do; what the page does in JavaScript is what Calque does in Python."""
 
-import io
 import json
 import random
 import shutil
@@ -10,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sentencepiece import SentencePieceTrainer
 from small_runs import PRE, draw_lines, make_run, piece_codec
 from web_pages import Page, opened
 
 from calque.data.codecs import PieceCodec
 from calque.data.recased_codec import RecasedCodec
 from calque.data.spaced_codec import SpacedCodec
+from calque.data.subwords import learn
 from calque.data.tagged_codec import TaggedCodec
+from calque.data.vocabulary import EOS
 from calque.decode.divided import DividedLines, between, sentences_in
 from calque.exchange.export import export
 from calque.exchange.to_web import RUNTIME, _kept, _pieces
 from calque.exchange.weights import Options
+from calque.experiment import DataSettings
 from calque.ground.diagnostics import CalqueError, Place
 from calque.ground.languages import LanguagePair
 from calque.workflow.api import load
@@ -98,25 +99,9 @@ def lines_like(text: list[str], count: int, seed: int = 1) -> list[str]:
 
 def pieces_of(kind: str, size: int, bytes_too: bool = False, symbols: tuple[str, ...] = ()) -> PieceCodec:
     """A codec of sentencepiece, learned from `TEXT`."""
-    model = io.BytesIO()
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXT * 4),
-        model_writer=model,
-        model_type=kind,
-        vocab_size=size,
-        byte_fallback=bytes_too,
-        user_defined_symbols=list(symbols),
-        normalization_rule_name="identity",
-        pad_id=0,
-        bos_id=1,
-        eos_id=2,
-        unk_id=3,
-        unk_surface="<unk>",
-        hard_vocab_limit=False,
-        minloglevel=3,
-    )
-    codec = PieceCodec(model.getvalue(), kind)
-    codec.symbols = symbols
+    settings = DataSettings(subwords=kind, vocabulary_size=size, byte_fallback=bytes_too, symbols=symbols)
+    codec, _ = learn(settings, TEXT * 4, TEXT * 4)
+    assert isinstance(codec, PieceCodec)
     return codec
 
 
@@ -129,9 +114,9 @@ def runtime(folder: Path) -> Path:
 
 
 KINDS = {
-    "unigram": lambda: pieces_of("unigram", 150),
-    "unigram with bytes": lambda: pieces_of("unigram", 400, bytes_too=True),
-    "unigram with symbols": lambda: pieces_of("unigram", 150, symbols=("<2fr>", "<2de>", "<2")),
+    "unigram": lambda: pieces_of("unigram", 120),
+    "unigram with bytes": lambda: pieces_of("unigram", 370, bytes_too=True),
+    "unigram with symbols": lambda: pieces_of("unigram", 120, symbols=("<2fr>", "<2de>", "<2")),
     "bpe": lambda: pieces_of("bpe", 300),
     "bpe with bytes": lambda: pieces_of("bpe", 600, bytes_too=True),
     "bpe with symbols": lambda: pieces_of("bpe", 300, symbols=("<2fr>", "<2de>", "<2")),
@@ -212,7 +197,7 @@ def test_lines_are_read_as_a_translator_reads_them(read: tuple[PieceCodec, Page]
 
 
 def test_a_tag_stands_in_front_of_every_line_without_a_symbol(pages: Pages, tmp_path: Path) -> None:
-    codec = pieces_of("unigram", 150, symbols=("<2fr>", "<2de>"))
+    codec = pieces_of("unigram", 120, symbols=("<2fr>", "<2de>"))
     reader = TaggedCodec(RecasedCodec(SpacedCodec(codec)), "<2fr>", others=True)
     with opened(read_by(pages(), tmp_path / "page", codec)) as page:
         for line, found in zip(LINES, page.ask("read", [[line, "<2fr>"] for line in LINES]), strict=True):
@@ -220,7 +205,7 @@ def test_a_tag_stands_in_front_of_every_line_without_a_symbol(pages: Pages, tmp_
 
 
 def test_letters_may_be_read_as_they_are(pages: Pages, tmp_path: Path) -> None:
-    codec = pieces_of("unigram", 150)
+    codec = pieces_of("unigram", 120)
     with opened(read_by(pages(), tmp_path / "page", codec, recase=False)) as page:
         found = page.ask("read", [[line, ""] for line in LINES])
     assert [one["ids"] for one in found] == SpacedCodec(codec).encode(LINES)
@@ -291,18 +276,21 @@ TAGS = {LanguagePair("en", "de"): "<2de>", LanguagePair("en", "fr"): "<2fr>", La
 
 
 def test_each_pair_of_languages_has_its_symbol(tmp_path: Path) -> None:
-    codec = pieces_of("unigram", 150, symbols=("<2fr>", "<2de>"))
+    codec = pieces_of("unigram", 120, symbols=("<2fr>", "<2de>"))
     make_run(tmp_path / "run", SMALL, 2, codec, decode={"max_length_offset": 4, "tag": "<2de>"})
     options = Options(tags=TAGS, runtime=runtime(tmp_path / "npm"))
     folder = export(tmp_path / "run", "web", tmp_path / "page", "float32", [], print, options)
     lines = [*TEXT, "<2fr> A dog."]
-    with opened(folder) as page:
-        theirs = {pair: page.ask("translate", [[line, 1, pair.target] for line in lines]) for pair in TAGS}
     divided = DividedLines(lines)
-    for pair, tag in TAGS.items():
-        ours = load(tmp_path / "run", tag=tag or "<2de>").translate(list(divided))
-        assert [text for (text,) in theirs[pair]] == list(divided.together(ours))
-    assert len({str(each) for each in theirs.values()}) == 2
+    sentences = list(divided)
+    with opened(folder) as page:
+        for pair, tag in TAGS.items():
+            theirs = page.ask("translate", [[line, 1, pair.target] for line in lines])
+            ours = load(tmp_path / "run", tag=tag or "<2de>")
+            assert [text for (text,) in theirs] == list(divided.together(ours.translate(sentences)))
+            assert page.sources == [[*ids, EOS] for ids in ours.loaded.source.encode(sentences)]
+            page.sources.clear()
+            list(divided)  # to be put together again
     about = json.loads((folder / "model" / "model.json").read_text())
     assert {one["code"]: one["targets"] for one in about["languages"]} == {"de": [], "en": ["de", "fr"], "fr": ["en"]}
 

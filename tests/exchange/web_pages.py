@@ -31,6 +31,8 @@ class Page:
         import onnxruntime
 
         self._process = process
+        self.sources: list[list[int]] = []
+        """The ids of each sentence that was encoded, its end included."""
         names = ("encoder", "init", "step")
         self._graphs = {f"{n}.onnx": onnxruntime.InferenceSession(folder / "model" / f"{n}.onnx") for n in names}
         self._answered("ready")
@@ -51,7 +53,10 @@ class Page:
             if "run" not in found:
                 self._write([one.name for one in graph.get_inputs()])
                 continue
-            outputs = graph.run(None, {name: _array(one) for name, one in found["inputs"].items()})
+            inputs = {name: _array(one) for name, one in found["inputs"].items()}
+            if "source" in inputs:
+                self.sources.append(inputs["source"][inputs["mask"]].tolist())
+            outputs = graph.run(None, inputs)
             names = [one.name for one in graph.get_outputs()]
             self._write([[name, _described(x)] for name, x in zip(names, outputs, strict=True)])
         raise AssertionError("the page has ended")

@@ -1,4 +1,4 @@
-// The sentences of a line, and what stands between their translations: as calque/decode/divided.py.
+// Divides a line into sentences, and finds the white space that follows a translation, by the rules of calque/decode/divided.py.
 
 import { WHITE } from "./white.js";
 
