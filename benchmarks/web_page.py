@@ -43,7 +43,7 @@ async (lines) => {
 
 
 def in_browser(folder: Path, lines: list[str]) -> dict[str, Any]:
-    """Seconds to open the page's translator and to translate, and the translations."""
+    """Seconds to open the page's translator and to translate, the translations, and the browser."""
     from playwright.sync_api import sync_playwright
 
     with served(folder) as address, sync_playwright() as driver:
@@ -51,7 +51,7 @@ def in_browser(folder: Path, lines: list[str]) -> dict[str, Any]:
         page = browser.new_page()
         page.set_default_timeout(0)
         page.goto(address)
-        found: dict[str, Any] = page.evaluate(PROGRAM, lines)
+        found: dict[str, Any] = {"browser": f"Chromium {browser.version}", **page.evaluate(PROGRAM, lines)}
         browser.close()
         return found
 
@@ -95,8 +95,10 @@ def main() -> None:
     )
     seconds, ours = by_command(given.run, source)
     figures: dict[str, float] = {"run: BLEU": round(bleu(ours, reference).value, 2), "run: seconds": round(seconds, 2)}
+    about = {**conditions("as named"), "threads": 1}
     for folder in given.pages:
         found = in_browser(folder, source)
+        about["browser"] = found["browser"]
         theirs = found["texts"]
         name = folder.name
         figures |= {
@@ -108,7 +110,6 @@ def main() -> None:
             **{f"{name}: {what}": bytes_ for what, bytes_ in size_of(folder).items()},
         }
     figures["lines"] = len(source)
-    about = {**conditions("as named"), "threads": 1}
     if given.record:
         title = "Translation in a browser"
         command = f"python benchmarks/web_page.py RUN {given.source.name} {given.reference.name}"
