@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from small_runs import PRE, draw_lines, make_run
+from small_runs import PRE, draw_lines, export_apart, make_run
 from torch import Tensor
 
 from calque.exchange import graphs
@@ -32,6 +32,14 @@ FAMILIES = {
         "d = 32\nencoder = dropout -> birnn -> res_d(rnn)\n"
         "decoder = feed(dropout -> rnn -> dropout -> res_d(rnn) -> concat(id, mlp_src_att) -> ff)\n"
     ),
+    "recurrent with states handed over": (
+        "d = 32\nencoder = reverse(repeat(2, dropout -> rnn(bias=no, norm=yes) @ enc))\n"
+        "decoder = feed(repeat(2, dropout -> rnn(bias=no, norm=yes, start=@enc[i]))"
+        " -> concat(dot_src_att(project=q, s=1, window=10, center=predict), id) -> linear(bias=no) -> tanh)\n"
+    ),
+    "gated recurrent units": (
+        "d = 32\nencoder = birnn(cell=gru) -> rnn(cell=tanh)\ndecoder = rnn(cell=gru) -> res(mlp_src_att) -> ff\n"
+    ),
     "average": f"{TENC}decoder = pos -> post(gate(average -> ffl)) -> post(mh_dot_src_att) -> post(ffl)\n",
     "ssru": f"{TENC}decoder = pos -> post(ssru) -> post(mh_dot_src_att) -> post(ffl)\n",
     "hard-coded": (
@@ -54,8 +62,7 @@ def example() -> ModuleType:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_example_decodes_as_the_run_does(family: str, tmp_path: Path) -> None:
     make_run(tmp_path / "run", FAMILIES[family])
-    (tmp_path / "out").mkdir()
-    write_onnx(open_exported(tmp_path / "run"), tmp_path / "out", "float32")
+    export_apart(tmp_path / "run", tmp_path / "out", "onnx")
     about = json.loads((tmp_path / "out" / "model.json").read_text())
     assert all(state["name"].startswith("state.") for state in about["states"])
     loaded = load(tmp_path / "run", beam=1)

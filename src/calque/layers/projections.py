@@ -66,9 +66,9 @@ def in_blocks(x: Float[Tensor, "*n D"]) -> bool:
 
     Never inside a `loop`, which has products of its own.
     """
-    if _LOOP.get() is not None:
+    if not torch.is_grad_enabled() or _LOOP.get() is not None:
         return False
-    if x.device.type != "cpu" or not torch.is_grad_enabled() or x.numel() < FEW * x.shape[-1]:
+    if x.device.type != "cpu" or x.numel() < FEW * x.shape[-1]:
         return False
     kernels = training_kernels_for(x)
     return x.dtype == torch.bfloat16 or (kernels is not None and x.dtype in kernels.products)
@@ -78,8 +78,7 @@ def linear(
     x: Float[Tensor, "*n D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, " E"] | None
 ) -> Float[Tensor, "*n E"]:
     """x W^T + b."""
-    loop = _LOOP.get()
-    if loop is not None and torch.is_grad_enabled():
+    if torch.is_grad_enabled() and (loop := _LOOP.get()) is not None:
         return loop.linear(x, weight, bias)
     if in_blocks(x):
         kernels = training_kernels_for(x, weight, bias)

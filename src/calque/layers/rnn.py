@@ -151,7 +151,7 @@ class Recurrent(Layer):
         start = self._start(x.shape[0], ctx._replace(like=x.new_empty(0)))
         plain = self.kind == "lstm" and not self.norm and len(start.values) == VALUES["lstm"]
         # Nobody reads the state behind a sentence, unless it is handed over.
-        if plain and not keeps and x.dtype in FUSED:
+        if plain and not keeps and x.dtype in FUSED and not torch.compiler.is_exporting():
             return self._fused(x, start)
         y, state = self._run(x, start, ctx.mask if keeps else None)
         if keeps and ctx.taps is not None and self.label is not None:
@@ -211,6 +211,8 @@ class Recurrent(Layer):
             self.shift_of_cell = nn.Parameter(torch.zeros(self.width)) if bias else None
 
     def _run(self, x: Float[Tensor, "B T D"], state: Cell, mask: Bool[Tensor, "B T"] | None) -> tuple[Tensor, Cell]:
+        if torch.compiler.is_exporting() and x.shape[1] > 1:
+            return self._as_scan(x, state, mask)
         # One product for all positions; indexing would cost O(T^2) in the gradient.
         driven = self._driven(x).unbind(1)
         real = columns(mask, len(driven))
@@ -220,6 +222,20 @@ class Recurrent(Layer):
                 state = state.write(self._next(now, state.values), valid)
                 outputs.append(state.values[0])
         return torch.stack(outputs, 1), state
+
+    def _as_scan(self, x: Float[Tensor, "B T D"], state: Cell, mask: Bool[Tensor, "B T"] | None) -> tuple[Tensor, Cell]:
+        """The loop of `_run` as one operator of an exported graph, which would hold every position of it otherwise."""
+        from torch._higher_order_ops.scan import scan
+
+        def one(before: Sequence[Tensor], position: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+            now, valid = position
+            values = Cell(tuple(before)).write(self._next(now, tuple(before)), valid).values
+            return [value.clone() for value in values], values[0].clone()  # no two results may share memory
+
+        valid = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        steps = self._driven(x).transpose(0, 1), valid.transpose(0, 1)
+        values, outputs = scan(one, list(state.values), steps)
+        return outputs.transpose(0, 1), Cell(tuple(values))
 
     def _fused(self, x: Float[Tensor, "B T D"], start: Cell) -> Float[Tensor, "B T E"]:
         """The loop of `_run` over an LSTM as one operator of torch."""
