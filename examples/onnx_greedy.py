@@ -32,7 +32,7 @@ def decode(folder: Path, source: list[int]) -> list[int]:
         if word == about["end"]:
             break
         written.append(word)
-        states = {one["name"]: after[one["next"]] for one in about["states"]}
+        states |= {one["name"]: after[one["next"]] for one in about["states"] if one["next"]}
     return written
 
 

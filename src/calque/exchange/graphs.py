@@ -2,11 +2,11 @@
 
     encoder  source, mask -> the points of the encoder that the decoder reads
     init     mask, points -> the states before the first word
-    step     word, states -> logits, the states after it
+    step     word, states -> logits, the states after it that the step has changed
 
 With a beam of K, `step` has K rows, hypotheses of one sentence, and takes in `parents` which of them each row continues; in place
 of logits it gives what a search needs: see `Search`. Shapes are fixed: one sentence, padded to `SOURCE_POSITIONS`, and room for
-`WORDS` words, so that loops over positions can be laid out and a graph needs no branch.
+`WORDS` words, so that a graph needs no branch. Large numbers stand in one file for all three.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import logging
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from calque.data.vocabulary import BOS, EOS, PAD, SPECIALS
+from calque.exchange.graph_numbers import NUMBERS, quantise, share, without_constants
 from calque.exchange.weights import Exported
 from calque.ground.diagnostics import Place, error
 from calque.layers.chain import Chain
@@ -32,6 +33,7 @@ from calque.layers.state import Foreseen, Memory, States
 from calque.model import Model
 
 SOURCE_POSITIONS, WORDS = 64, 96
+GRAPHS = ("encoder.onnx", "init.onnx", "step.onnx")
 ABOUT = "model.json"
 REASON = 300
 """Characters of the exporter's reason that a message shows, at most."""
@@ -55,8 +57,10 @@ class Search:
     word_penalty: float
 
 
-def write_graphs(exported: Exported, folder: Path, search: Search | None = None) -> dict[str, Any]:
-    """Writes encoder.onnx, init.onnx and step.onnx into a folder; returns what a program needs to know of them.
+def write_graphs(
+    exported: Exported, folder: Path, search: Search | None = None, precision: str = "float32"
+) -> dict[str, Any]:
+    """Writes `GRAPHS` and their numbers into a folder, in float32 or int8; returns what a program needs to know of them.
 
     Raises X301 (a package is missing), X505 (a state that is no tensor), X506 (what the exporter cannot do).
     """
@@ -67,13 +71,18 @@ def write_graphs(exported: Exported, folder: Path, search: Search | None = None)
         raise error("X301", extra="onnx", package="onnxscript") from None
     with torch.no_grad():
         states = _write(exported.model.requires_grad_(False), folder, Place(str(exported.folder)), search)
+    constant = without_constants(folder / GRAPHS[-1])
+    if precision == "int8":
+        quantise(folder, GRAPHS)
+    share(folder, GRAPHS)
     return {
+        "numbers": NUMBERS,
         "source_positions": SOURCE_POSITIONS,
         "words": WORDS,
         "source_end": exported.trained.experiment.data.source_end,
         **dict(zip(("pad", "begin", "end", "unknown"), range(len(SPECIALS)), strict=True)),
         "never_chosen": [PAD, BOS],
-        "states": [_described(*state) for state in states],
+        "states": [_described(*state, constant) for state in states],
     }
 
 
@@ -104,9 +113,10 @@ def _write(model: Model, folder: Path, place: Place, search: Search | None) -> N
     return named
 
 
-def _described(name: str, t: Tensor, rows: str) -> dict[str, Any]:
-    kind = str(t.dtype).removeprefix("torch.")
-    return {"name": name, "next": f"next.{name}", "shape": list(t.shape), "type": kind, "batch_axis": 0, "rows": rows}
+def _described(name: str, t: Tensor, rows: str, constant: Set[str]) -> dict[str, Any]:
+    kind, after = str(t.dtype).removeprefix("torch."), f"next.{name}"
+    shape = {"shape": list(t.shape), "type": kind, "batch_axis": 0, "rows": rows}
+    return {"name": name, "next": None if after in constant else after, **shape}
 
 
 def _tensors_of(name: str, point: Point) -> list[tuple[str, Tensor]]:

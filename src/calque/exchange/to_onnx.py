@@ -14,7 +14,7 @@ NAME = "ONNX"
 
 
 def write_onnx(exported: Exported, folder: Path, precision: str) -> None:
-    """Writes encoder.onnx, init.onnx, step.onnx and model.json into an empty folder.
+    """Writes three graphs, their numbers and model.json into an empty folder.
 
     Raises X503 (the precision), and what `write_graphs` raises.
     """

@@ -6,7 +6,9 @@ export class Graphs {
     const made = new Graphs();
     made.ort = ort;
     made.about = about;
-    for (const name of ["encoder", "init", "step"]) made[name] = await ort.InferenceSession.create(await load(`${name}.onnx`));
+    const externalData = [{ path: about.numbers, data: await load(about.numbers) }];
+    for (const name of ["encoder", "init", "step"])
+      made[name] = await ort.InferenceSession.create(await load(`${name}.onnx`), { externalData });
     return made;
   }
 
@@ -23,7 +25,7 @@ export class Graphs {
       const row = (numbers, shape) => this.#whole(BigInt64Array.from(numbers, BigInt), shape);
       const given = { ...state, word: row(words, [words.length, 1]), parents: row(parents, [parents.length]) };
       const after = await this.#run(this.step, given);
-      state = Object.fromEntries(states.map((one) => [one.name, after[one.next]]));
+      for (const { name, next } of states) if (next) state[name] = after[next];
       const { values, words: chosen, end: ended } = after;
       return { values: values.data, words: chosen.data, end: ended.data };
     };
