@@ -29,8 +29,8 @@ class Compared(NamedTuple):
     sentences: dict[int, tuple[int, int]]
 
 
-def build(kind: str, folder: Path, **settings: Any) -> Any:
-    """A folder with a small random model of a type, and the model."""
+def build(kind: str, folder: Path, strength: float = 5.0, **settings: Any) -> Any:
+    """A folder with a small random model of a type, and the model; the stronger, the earlier its sentences end."""
     import transformers
 
     folder.mkdir(exist_ok=True)
@@ -39,7 +39,7 @@ def build(kind: str, folder: Path, **settings: Any) -> Any:
         sizes = {"d_model": 16, "d_kv": 4, "num_heads": 4, "d_ff": 24, "num_layers": 2, "num_decoder_layers": 1}
         distances = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 6}
         config = transformers.T5Config(**{"vocab_size": size, **sizes, **distances, **special, **settings})
-        return small_model(transformers.T5ForConditionalGeneration(config), folder, special["eos_token_id"])
+        return small_model(transformers.T5ForConditionalGeneration(config), folder, special["eos_token_id"], strength)
     if kind == "marian":
         separate = not settings.get("share_encoder_decoder_embeddings", True)
         size, special = marian_tokenizer(folder, separate)
@@ -48,7 +48,7 @@ def build(kind: str, folder: Path, **settings: Any) -> Any:
     cls = {"marian": "Marian", "m2m_100": "M2M100", "nllb": "M2M100", "mbart": "MBart", "pegasus": "Pegasus"}[kind]
     config = getattr(transformers, f"{cls}Config")(**{**SIZES, "vocab_size": size, **special, **settings})
     name = "MarianMTModel" if cls == "Marian" else f"{cls}ForConditionalGeneration"
-    return small_model(getattr(transformers, name)(config), folder, special["eos_token_id"])
+    return small_model(getattr(transformers, name)(config), folder, special["eos_token_id"], strength)
 
 
 def compare(folder: Path, model: Any, tmp_path: Path, asked: Languages, count: int) -> Compared:

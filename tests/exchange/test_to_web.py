@@ -1,108 +1,31 @@
 """Exported pages translate as their runs do; what the page does in JavaScript is what Calque does in Python."""
 
 import json
-import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import PRE, draw_lines, make_run, piece_codec
-from web_pages import Page, opened
+import small_models
+from comparisons import CASES, build
+from page_codecs import TEXT, pieces_of
+from small_runs import PRE, draw_lines, export_apart, make_run, piece_codec
+from web_pages import opened
 
-from calque.data.codecs import PieceCodec
-from calque.data.recased_codec import RecasedCodec
-from calque.data.spaced_codec import SpacedCodec
-from calque.data.subwords import learn
-from calque.data.tagged_codec import TaggedCodec
 from calque.data.vocabulary import EOS
-from calque.decode.divided import DividedLines, between, sentences_in
+from calque.decode.divided import DividedLines
 from calque.exchange.export import export
-from calque.exchange.to_web import RUNTIME, _kept, _pieces
+from calque.exchange.import_run import import_hf
+from calque.exchange.to_web import RUNTIME, _kept
 from calque.exchange.weights import Options
-from calque.experiment import DataSettings
-from calque.ground.diagnostics import CalqueError, Place
+from calque.ground.diagnostics import CalqueError
 from calque.ground.languages import LanguagePair
 from calque.workflow.api import load
 
 pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
 pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
-
-TEXT = """
-A dog runs. Two dogs run through the snow. The man is walking with his dog on the beach.
-A woman in a red coat is standing by the sea. Children are playing football in the park.
-An old man reads the newspaper. The girl's hat is blue, and the boy's is green (or not).
-Ein Hund läuft. Zwei Hunde rennen durch den Schnee. Der Mann geht mit seinem Hund am Strand spazieren.
-Eine Frau im roten Mantel steht am Meer. Kinder spielen Fußball im Park. Ein alter Mann liest die Zeitung.
-Le chien court dans la neige ! Où est-il ? Là-bas, à côté de l'école.
-""".strip().split("\n")
-"""What codecs of these tests learn from."""
-ODD = [
-    "",
-    " ",
-    "  two  spaces  and a\ttab ",
-    "▁ marks ▁▁ of the library ▁",
-    "unknown: 犬が走る ßẞ Ω … №5 😀👍🏽",
-    "a no\u00a0break space, a nar\u202frow one, a soft\u00adhyphen, no\u200bwidth \ufeffhere\u2028there",
-    "control \x1c and \x85 characters",
-    "TWO DOGS RUN THROUGH THE SNOW.",
-    "ZWEI HUNDE RENNEN DURCH DEN SCHNEE! EIN ALTER MANN LIEST DIE ZEITUNG",
-    "KINDER SPIELEN FUßBALL IM PARK, 3 km",
-    "Two Dogs Run Through The Snow",
-    "Children Are Playing Football: The Dog's Hat Is Blue",
-    "A TAG <unk> IN THE LINE <2fr>",
-    "<2fr> Two dogs run.",
-    "</s> <s> <pad> <unk>",
-    "<2fr>dogs<2de><2fr>run",
-    "ΣΊΣΥΦΟΣ İstanbul ǅ ŉ ﬁ",
-    "HENRY Ⅷ AND Ⓐ",
-    "A DOG RUNS.\x85A man sleeps.\x1cTwo men. \ufeffA dog.",
-    "\ufeffTwo Dogs\ufeffRun Through\ufeff The Snow \ufeff",
-    "a ▁ ▁",
-]
-"""Lines on which readers of text may differ."""
-SENTENCES = [
-    "One. Two! Three?  Four",
-    'He said "no." Then (yes!) he went... home. And J. Smith came. e.g. this',
-    "Wait... What?! Ünder. über. Änder. 3. 4 of 5.",
-    "今日は。明日は！ええ？「はい。」それ",
-    "Mixed。 English. 日本語. ok",
-    "",
-    " . ",
-    "¿Qué? ¡Sí! No",
-    "One.\x85Two.\x1cThree.\ufeffFour. \ufeffFive",
-    "One! 𐐨two. 𐐀three. 𝐀. four 𝐚. 5 J. 6",
-    "\ufeff. a",
-]
-
-
-def lines_like(text: list[str], count: int, seed: int = 1) -> list[str]:
-    """Lines made of the words of a text, some in other letters, some with other characters between them."""
-    draw, words = random.Random(seed), " ".join(text).split()
-    odd = "\u00a0\ufeff\x85\x1c\u3000\u200bⅧⓐⒶ𝐚𐐨𐐀½⺀.!?…。 "
-    change = (
-        str,
-        str,
-        str.upper,
-        str.title,
-        str.lower,
-        lambda word: word[::-1],
-        lambda word: word + draw.choice(odd) + "!",
-    )
-    joined = (
-        " ".join(draw.choice(change)(word) for word in draw.choices(words, k=draw.randint(1, 9))) for _ in range(count)
-    )
-    return [draw.choice((str, str, str.upper, str.title))(line) for line in joined]
-
-
-def pieces_of(kind: str, size: int, bytes_too: bool = False, symbols: tuple[str, ...] = ()) -> PieceCodec:
-    """A codec of sentencepiece, learned from `TEXT`."""
-    settings = DataSettings(subwords=kind, vocabulary_size=size, byte_fallback=bytes_too, symbols=symbols)
-    codec, _ = learn(settings, TEXT * 4, TEXT * 4)
-    assert isinstance(codec, PieceCodec)
-    return codec
 
 
 def runtime(folder: Path) -> Path:
@@ -113,15 +36,6 @@ def runtime(folder: Path) -> Path:
     return folder
 
 
-KINDS = {
-    "unigram": lambda: pieces_of("unigram", 120),
-    "unigram with bytes": lambda: pieces_of("unigram", 370, bytes_too=True),
-    "unigram with symbols": lambda: pieces_of("unigram", 120, symbols=("<2fr>", "<2de>", "<2")),
-    "bpe": lambda: pieces_of("bpe", 300),
-    "bpe with bytes": lambda: pieces_of("bpe", 600, bytes_too=True),
-    "bpe with symbols": lambda: pieces_of("bpe", 300, symbols=("<2fr>", "<2de>", "<2")),
-}
-LINES = [*TEXT, *ODD, *lines_like(TEXT, 300)]
 Pages = Callable[..., Path]
 SMALL = "d = 32\nheads = 4\nencoder = pos -> tenc -> norm\ndecoder = pos -> tdec -> norm\n"
 
@@ -154,71 +68,6 @@ def changed(page: Path, to: Path, decode: Mapping[str, object], **about: object)
     held["decode"] |= decode
     (to / "model" / "model.json").write_text(json.dumps({**held, **about}))
     return to
-
-
-def read_by(page: Path, to: Path, codec: PieceCodec, **decode: object) -> Path:
-    """A copy of a page that cuts and joins text by a codec; its graphs are of another vocabulary."""
-    pieces = _pieces(codec, "source", Place("page"))
-    return changed(page, to, decode, source=pieces, target=pieces)
-
-
-@pytest.fixture(scope="module", params=KINDS)
-def read(
-    request: pytest.FixtureRequest, pages: Pages, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[PieceCodec, Page]]:
-    """A codec, and a page that reads text by it."""
-    codec = KINDS[request.param]()
-    with opened(read_by(pages(), tmp_path_factory.mktemp("read") / "page", codec)) as page:
-        yield codec, page
-
-
-def test_text_is_cut_as_the_library_cuts_it(read: tuple[PieceCodec, Page]) -> None:
-    codec, page = read
-    for line, ids in zip(LINES, page.ask("cut", LINES), strict=True):
-        assert ids == codec.encode([line])[0], line
-
-
-def test_pieces_are_joined_as_the_library_joins_them(read: tuple[PieceCodec, Page]) -> None:
-    codec, page = read
-    draw = random.Random(3)
-    given = [[draw.randrange(codec.size) for _ in range(draw.randint(0, 12))] for _ in range(200)]
-    plain = [[i for i in ids if not codec.tokens([i])[0].startswith("<0x")] for ids in given]
-    some = [*codec.encode(LINES), *plain]
-    for ids, text in zip(some, page.ask("join", some), strict=True):
-        assert text == codec.decode(ids), ids
-
-
-def test_lines_are_read_as_a_translator_reads_them(read: tuple[PieceCodec, Page]) -> None:
-    codec, page = read
-    reader = RecasedCodec(SpacedCodec(codec))
-    for line, found in zip(LINES, page.ask("read", [[line, ""] for line in LINES]), strict=True):
-        assert (found["ids"], found["lowers"]) == (reader.encode([line])[0], reader.lowers(line)), line
-    assert any(reader.line(line) != line for line in LINES)
-
-
-def test_a_tag_stands_in_front_of_every_line_without_a_symbol(pages: Pages, tmp_path: Path) -> None:
-    codec = pieces_of("unigram", 120, symbols=("<2fr>", "<2de>"))
-    reader = TaggedCodec(RecasedCodec(SpacedCodec(codec)), "<2fr>", others=True)
-    with opened(read_by(pages(), tmp_path / "page", codec)) as page:
-        for line, found in zip(LINES, page.ask("read", [[line, "<2fr>"] for line in LINES]), strict=True):
-            assert found["ids"] == reader.encode([line])[0], line
-
-
-def test_letters_may_be_read_as_they_are(pages: Pages, tmp_path: Path) -> None:
-    codec = pieces_of("unigram", 120)
-    with opened(read_by(pages(), tmp_path / "page", codec, recase=False)) as page:
-        found = page.ask("read", [[line, ""] for line in LINES])
-    assert [one["ids"] for one in found] == SpacedCodec(codec).encode(LINES)
-    assert not any(one["lowers"] for one in found)
-
-
-def test_sentences_end_where_calque_ends_them(pages: Pages) -> None:
-    with opened(pages()) as page:
-        lines = [*SENTENCES, *LINES]
-        for line, found in zip(lines, page.ask("sentences", lines), strict=True):
-            assert [tuple(pair) for pair in found] == list(sentences_in(line)), line
-        parts = [(one, space, other) for one in SENTENCES for other in SENTENCES for space in ("", " ", "\u3000")]
-        assert page.ask("between", parts) == [between(*part) for part in parts]
 
 
 FAMILIES = {
@@ -256,14 +105,30 @@ def test_a_page_searches_as_its_run_does(
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pages_of_other_architectures_translate(family: str, tmp_path: Path) -> None:
-    check_translations(exported(tmp_path, FAMILIES[family]), tmp_path / "run")
+    make_run(tmp_path / "run", FAMILIES[family], codec=piece_codec())
+    npm, languages = runtime(tmp_path / "npm"), ("--source-language", "en", "--target-language", "de")
+    export_apart(tmp_path / "run", tmp_path / "page", "web", "--runtime", str(npm), *languages)
+    check_translations(tmp_path / "page", tmp_path / "run")
 
 
-def check_translations(page: Path, run: Path, **rule: Any) -> None:
+@pytest.mark.parametrize(
+    "name", ["m2m_100", *(pytest.param(name, marks=pytest.mark.slow) for name in ("marian", "nllb", "mbart", "t5"))]
+)
+def test_pages_of_imported_models_translate(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="the package transformers is not installed")
+    kind, settings, asked = CASES[name]
+    build(kind, tmp_path / "hf", 3.0, **settings)
+    import_hf(tmp_path / "hf", tmp_path / "run", asked)
+    options = Options(("en", "de"), runtime=runtime(tmp_path / "npm"), beam=3)
+    page = export(tmp_path / "run", "web", tmp_path / "page", "float32", [], print, options)
+    how = {"beam": 3, "max_length_factor": 1.5, "max_length_offset": 3}
+    check_translations(changed(page, tmp_path / "other", how), tmp_path / "run", small_models.lines(12), **how)
+
+
+def check_translations(page: Path, run: Path, lines: Sequence[str] = tuple(draw_lines(12)), **rule: Any) -> None:
     """The best three translations of a page are those of its run, with other keys of [decode]."""
     loaded = load(run)
     loaded.loaded = replace(loaded.loaded, decode=replace(loaded.loaded.decode, **rule))
-    lines = draw_lines(12)
     count = min(3, loaded.loaded.decode.beam)
     ours = [[one.text for one in each] for each in loaded.candidates(lines, n_best=count)]
     with opened(page) as other:
@@ -303,17 +168,6 @@ def test_texts_keep_what_stands_between_their_sentences(pages: Pages) -> None:
     assert found == [[f"  {one}  {two}\r\n\n {two} "], [""], [" \n"]]
 
 
-@pytest.mark.parametrize("text", ["x" * 300, "x，" * 100, "x" * 3000])
-def test_text_without_spaces_is_translated_in_parts(text: str, pages: Pages, tmp_path: Path) -> None:
-    codec = pieces_of("bpe", 300)
-    with opened(read_by(pages(), tmp_path / "page", codec)) as page:
-        parts = page.ask("parts", [text])[0]
-    assert "".join(one for one, _ in parts) == text
-    assert {space for _, space in parts} == {""}
-    assert max(len(ids) for ids in codec.encode([one for one, _ in parts])) <= 63
-    assert text != "x，" * 100 or all(one.endswith("，") for one, _ in parts)
-
-
 def test_a_sentence_that_is_too_long_is_translated_in_parts(pages: Pages) -> None:
     words = draw_lines(1, longest=1)[0].split() * 40
     with opened(pages()) as page:
@@ -325,7 +179,7 @@ def test_a_sentence_that_is_too_long_is_translated_in_parts(pages: Pages) -> Non
 @pytest.mark.slow
 def test_numbers_of_eight_bits_are_fewer_bytes(pages: Pages) -> None:
     both = pages(), pages(precision="int8")
-    sizes = [sum(file.stat().st_size for file in page.glob("model/*.onnx")) for page in both]
+    sizes = [sum(file.stat().st_size for file in page.glob("model/weights.bin")) for page in both]
     assert sizes[1] < sizes[0]
     asked = [[line, 1] for line in draw_lines(20)]
     with opened(both[0]) as one, opened(both[1]) as other:

@@ -130,7 +130,9 @@ def test_a_text_that_is_taken_away_is_translated_no_further(run: Path, page: Pag
         assert page.evaluate("window.asked") == [["text"], ["stop"], ["text"]]
 
 
-@pytest.mark.parametrize("missing", ["model/step.onnx", "runtime/ort.wasm.min.js", "model/model.json"])
+@pytest.mark.parametrize(
+    "missing", ["model/step.onnx", "model/weights.bin", "runtime/ort.wasm.min.js", "model/model.json"]
+)
 def test_a_page_whose_files_are_missing_says_so(missing: str, run: Path, page: Page, tmp_path: Path) -> None:
     shutil.copytree(run.with_name("page"), tmp_path / "page")
     (tmp_path / "page" / missing).unlink()
@@ -140,6 +142,16 @@ def test_a_page_whose_files_are_missing_says_so(missing: str, run: Path, page: P
             "document.getElementById('status').textContent.startsWith('The translator cannot start: ')"
         )
         assert missing in page.inner_text("#status")
+
+
+def test_a_page_without_its_own_modules_says_so(run: Path, page: Page, tmp_path: Path) -> None:
+    shutil.copytree(run.with_name("page"), tmp_path / "page")
+    (tmp_path / "page" / "page" / "engine.js").unlink()
+    with served(tmp_path / "page") as address:
+        page.goto(address)
+        page.wait_for_function(
+            "document.getElementById('status').textContent === 'This page cannot start: a file of it is missing'"
+        )
 
 
 def test_a_page_that_is_opened_as_a_file_says_what_it_needs(run: Path, page: Page) -> None:

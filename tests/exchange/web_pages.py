@@ -13,11 +13,17 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from calque.data.codecs import Codec
+from calque.exchange.page_text import text_of
+from calque.exchange.to_web import NAME, TRANSLATOR
+from calque.ground.diagnostics import Place
 
 CHROMIUM = os.environ.get("CALQUE_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
 NODE = shutil.which("node")
@@ -34,7 +40,8 @@ class Page:
         self.sources: list[list[int]] = []
         """The ids of each sentence that was encoded, its end included."""
         names = ("encoder", "init", "step")
-        self._graphs = {f"{n}.onnx": onnxruntime.InferenceSession(folder / "model" / f"{n}.onnx") for n in names}
+        files = [folder / "model" / f"{name}.onnx" for name in names]
+        self._graphs = {file.name: onnxruntime.InferenceSession(file) for file in files if file.exists()}
         self._answered("ready")
 
     def ask(self, what: str, of: Sequence[Any]) -> list[Any]:
@@ -49,10 +56,11 @@ class Page:
             found = json.loads(line)
             if key in found:
                 return found[key]
-            graph = self._graphs[found.get("inputs_of") or found["run"]]
-            if "run" not in found:
-                self._write([one.name for one in graph.get_inputs()])
+            if "inputs_of" in found:
+                graph = self._graphs.get(found["inputs_of"])
+                self._write([one.name for one in graph.get_inputs()] if graph else [])
                 continue
+            graph = self._graphs[found["run"]]
             inputs = {name: _array(one) for name, one in found["inputs"].items()}
             if "source" in inputs:
                 self.sources.append(inputs["source"][inputs["mask"]].tolist())
@@ -73,6 +81,20 @@ def _array(tensor: dict[str, Any]) -> Any:
 
 def _described(x: Any) -> dict[str, Any]:
     return {"type": str(x.dtype), "data": base64.b64encode(x.tobytes()).decode(), "dims": list(x.shape)}
+
+
+def text_page(folder: Path, source: Codec, target: Codec | None = None, recase: bool = True) -> Path:
+    """A page without graphs, which reads and writes text by codecs."""
+    own = resources.files("calque.exchange") / "web"
+    for name in TRANSLATOR:
+        (folder / "translator").mkdir(exist_ok=True)
+        (folder / "translator" / name).write_bytes((own / name).read_bytes())
+    each = [("source", source)] if target is None else [("source", source), ("target", target)]
+    texts = {side: text_of(codec, side, NAME, Place(str(folder))) for side, codec in each}
+    about = {**texts, "decode": {"recase": recase}, "source_positions": 64, "source_end": True, "numbers": ""}
+    (folder / "model").mkdir()
+    (folder / "model" / "model.json").write_text(json.dumps(about))
+    return folder
 
 
 @contextmanager

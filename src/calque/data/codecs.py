@@ -225,12 +225,6 @@ class PieceCodec(Codec):
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
-    def scores_and_bytes(self) -> tuple[list[float], list[int] | None]:
-        """The score of each piece, and the ids of the 256 bytes; None where characters without a piece are unknown."""
-        of, every = self._processor, range(self.size)
-        of_bytes = [i for i in every if of.is_byte(i)]
-        return [float(of.get_score(i)) for i in every], of_bytes or None
-
     def decode(self, ids: Sequence[int]) -> str:
         text = str(self._processor.decode([int(i) for i in ids])) if len(ids) else ""
         return text.translate(_LINE_ENDS)

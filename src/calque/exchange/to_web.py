@@ -2,7 +2,7 @@
 
     index.html, page/        the page of `calque serve`, with another engine
     translator/              what cuts text, searches and joins pieces, in JavaScript
-    model/                   three graphs (`calque.exchange.graphs`) and model.json
+    model/                   three graphs and their numbers (`calque.exchange.graphs`), and model.json
     runtime/                 onnxruntime for browsers
     keep.js                  keeps all of it in the browser
 
@@ -11,13 +11,12 @@ Any architecture goes, since what a decoder carries from word to word is a value
 
 import hashlib
 import json
-import logging
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from calque.data.codecs import Codec, PieceCodec
 from calque.exchange.graphs import ABOUT, Search, write_graphs
+from calque.exchange.page_text import text_of
 from calque.exchange.to_argos import languages_of
 from calque.exchange.weights import Exported
 from calque.ground.diagnostics import Place, error
@@ -34,20 +33,21 @@ TRANSLATOR = (
     "translator.js",
     "graphs.js",
     "pieces.js",
+    "sentencepiece.js",
+    "rules.js",
     "reading.js",
     "search.js",
     "sentences.js",
     "white.js",
 )
-QUANTISED = ["MatMul", "Gemm", "Gather"]
-"""Products with weights, and embeddings."""
-NEEDS_SERVER = """<script>
-if (location.protocol === "file:")
-  document.getElementById("status").textContent =
-    "Browsers open such a page from a web server only, such as: python -m http.server";
+FAILS = """<script>
+const why = location.protocol === "file:"
+  ? "Browsers open such a page from a web server only, such as: python -m http.server"
+  : "This page cannot start: a file of it is missing";
+document.querySelector("script[type=module]").onerror = () => (document.getElementById("status").textContent = why);
 </script>
 </body>"""
-"""A browser runs no modules from a file, so that nothing else could say so."""
+"""What only the page itself can say: a browser runs no modules from a file, and none where one of them is missing."""
 _DECODE = ("normalise", "alpha", "stop", "word_penalty", "max_length_factor", "max_length_offset", "recase")
 
 
@@ -64,16 +64,14 @@ def write_web(exported: Exported, folder: Path, precision: str) -> None:
     model = folder / "model"
     model.mkdir()
     settings = about["decode"]
-    graphs = write_graphs(exported, model, Search(settings["beam"], settings["word_penalty"]))
-    if precision == "int8":
-        _quantise(model)
+    graphs = write_graphs(exported, model, Search(settings["beam"], settings["word_penalty"]), precision)
     (model / ABOUT).write_text(json.dumps({**about, **graphs}, ensure_ascii=False) + "\n", encoding="utf-8")
     for file in runtime:
         _copy(file.read_bytes(), folder / "runtime" / file.name.replace(".mjs", ".js"))
     page, own = resources.files("calque.serve") / "page", resources.files(__package__) / "web"
     for name in ("page.css", "page.js"):
         _copy((page / name).read_bytes(), folder / "page" / name)
-    index = (page / "index.html").read_text(encoding="utf-8").replace("</body>", NEEDS_SERVER)
+    index = (page / "index.html").read_text(encoding="utf-8").replace("</body>", FAILS)
     _copy(index.encode(), folder / "index.html")
     _copy((own / "engine.js").read_bytes(), folder / "page" / "engine.js")
     for name in TRANSLATOR:
@@ -82,34 +80,21 @@ def write_web(exported: Exported, folder: Path, precision: str) -> None:
 
 
 def _about(exported: Exported) -> dict[str, Any]:
-    """What the page needs to know beside the graphs. Raises D209, X519, X520."""
+    """What the page needs to know beside the graphs. Raises D209, X301, X519, X520."""
     decode, place = exported.trained.experiment.decode, Place(str(exported.folder))
     source, target = exported.trained.codecs
     tags = exported.options.tags or {LanguagePair(*languages_of(exported)): ""}
     for tag in filter(None, tags.values()):
         source.check_symbol(tag, place)
+    texts = {"source": text_of(source, "source", NAME, place)}
+    if target is not source:
+        texts["target"] = text_of(target, "target", NAME, place)
     beam = exported.options.beam or decode.beam
     return {
         "languages": languages(tags),
         "pairs": [{**pair._asdict(), "tag": tag or decode.tag} for pair, tag in tags.items()],
         "decode": {"beam": beam, **{name: getattr(decode, name) for name in _DECODE}},
-        "source": _pieces(source, "source", place),
-        "target": _pieces(target, "target", place),
-    }
-
-
-def _pieces(codec: Codec, side: str, place: Place) -> dict[str, Any]:
-    """A sentencepiece model, for `Pieces` of pieces.js. Raises X520 for other codecs."""
-    if not isinstance(codec, PieceCodec):
-        reason = "a page cuts text by sentencepiece, with a vocabulary that was learned here"
-        raise error("X520", place, format=NAME, side=side, kind=codec.kind, reason=reason)
-    scores, of_bytes = codec.scores_and_bytes()
-    return {
-        "kind": codec.kind,
-        "pieces": codec.tokens(range(codec.size)),
-        "scores": scores,
-        "symbols": codec.symbols,
-        "bytes": of_bytes,
+        **texts,
     }
 
 
@@ -121,23 +106,6 @@ def _runtime(folder: Path | None) -> list[Path]:
         if all(file.is_file() for file in files):
             return files
     raise error("X523", None if folder is None else Place(str(folder)), name=RUNTIME[0], version=TRIED)
-
-
-def _quantise(folder: Path) -> None:
-    """Weights of the graphs in a folder as whole numbers of 8 bits, each column with a scale. Raises X301."""
-    try:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-    except ImportError:
-        raise error("X301", extra="onnx", package="onnxruntime") from None
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # it advises to prepare the graphs first, which they are
-    try:
-        for file in sorted(folder.glob("*.onnx")):
-            small = file.with_suffix(".small")
-            quantize_dynamic(file, small, QUANTISED, per_channel=True, weight_type=QuantType.QInt8)
-            small.replace(file)
-    finally:
-        logging.disable(disabled)
 
 
 def _copy(content: bytes, to: Path) -> None:

@@ -13,14 +13,18 @@ function scoreOf(settings, logp, length) {
 }
 
 // `step(words, parents)` reads a word for each hypothesis, behind those of the one that it continues, and gives the values and words of
-// its best continuations, as many for each, and the value of its end. Returns at most `count` hypotheses {ids, score}, the best first.
-export async function search(step, limit, settings, count, begin) {
+// its best continuations, as many for each, and the value of its end. `given`: the words before the first one that is chosen, the begin
+// symbol first. Returns at most `count` hypotheses {ids, score}, the best first.
+export async function search(step, limit, settings, count, given) {
   const beam = settings.beam;
-  let live = Array.from({ length: beam }, (_, k) => ({ logp: k ? -Infinity : 0, ids: [], word: begin, parent: k }));
+  const ids = given.slice(1);
+  let live = Array.from({ length: beam }, (_, k) => ({ logp: k ? -Infinity : 0, ids, word: given.at(-1), parent: k }));
+  for (const word of given.slice(0, -1)) await step(live.map(() => word), live.map((one) => one.parent));
   let finished = [];
-  for (let t = 1; t <= limit + 1; t++) {
+  const last = Math.max(limit, ids.length) + 1;
+  for (let t = given.length; t <= last; t++) {
     const { values, words, end } = await step(live.map((one) => one.word), live.map((one) => one.parent));
-    const closing = t === limit + 1;
+    const closing = t === last;
     const candidates = closing
       ? live.map((one, k) => ({ logp: f32(one.logp + end[k]), word: END, parent: k }))
       : live.flatMap((one, k) => each(values, words, live.length, k).map(([value, word]) => ({ logp: f32(one.logp + value), word, parent: k })));

@@ -17,7 +17,7 @@ export class Translator {
     const made = new Translator();
     made.about = about;
     made.reading = new Reading(new Pieces(about.source), about.decode);
-    made.target = new Pieces(about.target);
+    made.target = new Pieces(about.target ?? about.source);
     made.graphs = await Graphs.open(ort, about, load);
     return made;
   }
@@ -80,10 +80,10 @@ export class Translator {
   async #sentence(line, count, tag) {
     const { decode, source_positions: positions, source_end: ends, words, begin } = this.about;
     const { ids: all, lowers } = this.reading.encode(line, tag);
-    const ids = all.slice(0, positions - Number(ends)); // one character may be more pieces than fit
+    const ids = this.reading.pieces.cut(all, positions - Number(ends)); // one character may be more pieces than fit
     if (!ids.length) return [""];
     const limit = Math.min(Math.ceil(decode.max_length_factor * ids.length) + decode.max_length_offset, words - 1);
-    const found = await search(await this.graphs.begin(ids), limit, decode, count, begin);
+    const found = await search(await this.graphs.begin(ids), limit, decode, count, [begin, ...this.target.begins]);
     if (!found.length) return [""]; // the model computes no numbers for it
     const texts = found.map((one) => this.target.decode(one.ids));
     return lowers ? texts.map((text) => this.reading.raised(text)) : texts;
