@@ -10,6 +10,21 @@ from calque.ground.diagnostics import Diagnostic, Place
 SENTENCES = 'He said "no." Then J. Smith left!  Why? 3.5 km. 好。再见。'
 
 
+@pytest.mark.parametrize(
+    ("line", "sentences"),
+    [
+        ("Dr. Smith met Mrs. Jones. They left.", ["Dr. Smith met Mrs. Jones.", "They left."]),
+        ("Am 3. Mai kam Hr. Maier. Er ging.", ["Am 3. Mai kam Hr. Maier.", "Er ging."]),
+        ("It was 2003. The BBC. He watched TV. Then.", ["It was 2003.", "The BBC.", "He watched TV.", "Then."]),
+        ("यह एक वाक्य है। यह दूसरा है।", ["यह एक वाक्य है।", "यह दूसरा है।"]),
+        ("هل هذا سؤال؟ نعم.", ["هل هذا سؤال؟", "نعم."]),
+        ("یہ جملہ ہے۔ دوسرا", ["یہ جملہ ہے۔", "دوسرا"]),
+    ],
+)
+def test_titles_and_days_are_within_sentences(line: str, sentences: list[str]) -> None:
+    assert [sentence for sentence, _ in sentences_in(line)] == sentences
+
+
 def test_sentences_end_where_the_next_begins() -> None:
     assert [sentence for sentence, _ in sentences_in(SENTENCES)] == [
         *('He said "no."', "Then J. Smith left!", "Why?", "3.5 km.", "好。", "再见。"),

@@ -50,6 +50,11 @@ SENTENCES = [
     "One.\x85Two.\x1cThree.\ufeffFour. \ufeffFive",
     "One! 𐐨two. 𐐀three. 𝐀. four 𝐚. 5 J. 6",
     "\ufeff. a",
+    "Dr. Smith and Mrs. Jones met on 3. May. At 24. December? Room 101. Then BBC. And TV. Then Hmm. Xylphs. So",
+    "Am 1. Mai. 12. 2024. The D. The dr. X 𝐀Dr. Y aDr. B 2Dr. C Mr.X. Mr. _Dr. A Straßenbahnnr. Nr. 5",
+    "यह एक वाक्य है। यह दूसरा है॥ तीसरा",
+    "هل هذا سؤال؟ نعم. یہ جملہ ہے۔ دوسرا",
+    "Ողջույն։ Այո։ ሰላም። አዎ፧ እሺ မင်္ဂလာပါ။ ဟုတ်ကဲ့ សួស្តី។ បាទ៕ ok",
 ]
 
 

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from calque.ground.diagnostics import Diagnostic, Place
 
-_ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*(\s+)|(?<![。！？｡])[。！？｡]+[”’」』）]*(\s*)")
+_MARKS = ".!?…؟۔।॥։።፧။។៕"
+"""Marks at the end of a sentence: Latin, Arabic, Urdu, of the scripts of India, Armenian, Ethiopic, Burmese, Khmer."""
+_ENDS = re.compile(rf"(?<![{_MARKS}])[{_MARKS}]+[\"'”’»)\]]*(\s+)|(?<![。！？｡])[。！？｡]+[”’」』）]*(\s*)")
+_LAST = re.compile(r"[^\W_]*\Z")
+_SHORT = re.compile(r"[0-9]{1,2}|[A-Z][bcdfghjklmnpqrstvwxz]{1,3}")
+"""Words behind which a point ends no sentence: numbers such as the German `3. Mai`, and titles such as `Dr.` and `Mrs.`, which are
+short and have no vowel."""
+_LONGEST = 4
+"""Letters of such a word, at most."""
 _WIDE = (
     "CJK",
     "HIRAGANA",
@@ -25,11 +33,11 @@ _OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
 
 
 def sentences_in(line: str) -> Iterator[tuple[str, str]]:
-    """The sentences of a line, each with the white space behind it. A point behind a single letter ends none."""
+    """The sentences of a line, each with the white space behind it. A point behind a single letter or a `_SHORT` word ends none."""
     began = 0
     for found in _ENDS.finditer(line):
         at = found.start()
-        initial = line[at] == "." and line[at - 1 : at].isalpha() and not line[max(0, at - 2) : at - 1].isalnum()
+        initial = line[at] == "." and _is_short(line[max(0, at - _LONGEST - 1) : at])
         opening = _OPENING.match(line, found.end())
         follows = line[opening.end() : opening.end() + 1] if opening else ""
         if follows and not initial and not follows.islower():
@@ -37,6 +45,13 @@ def sentences_in(line: str) -> Iterator[tuple[str, str]]:
             yield line[began:end], line[end : found.end()]
             began = found.end()
     yield line[began:], ""
+
+
+def _is_short(before: str) -> bool:
+    """Whether the word at the end of a text may stand in front of a point within a sentence."""
+    found = _LAST.search(before)
+    word = found[0] if found else ""
+    return (len(word) == 1 and word.isalpha()) or _SHORT.fullmatch(word) is not None
 
 
 def between(sentence: str, space: str, translation: str) -> str:

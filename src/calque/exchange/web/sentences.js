@@ -2,13 +2,17 @@
 
 import { WHITE } from "./white.js";
 
+const MARKS = ".!?…؟۔।॥։።፧။។៕";
 const ENDS = new RegExp(
-  `(?<![.!?…])[.!?…]+["'”’»)\\]]*([${WHITE}]+)|(?<![。！？｡])[。！？｡]+[”’」』）]*([${WHITE}]*)`,
+  `(?<![${MARKS}])[${MARKS}]+["'”’»)\\]]*([${WHITE}]+)|(?<![。！？｡])[。！？｡]+[”’」』）]*([${WHITE}]*)`,
   "gu",
 );
 const OPENING = /["'“‘«([¿¡]*/uy;
 const WIDE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Bopomofo}\u3000-\u303f\uff00-\uffef]/u;
 const WORD = /[\p{L}\p{N}]/u;
+const LAST = /[\p{L}\p{N}]*$/u;
+const SHORT = /^(\p{L}|[0-9]{1,2}|[A-Z][bcdfghjklmnpqrstvwxz]{1,3})$/u;
+const WINDOW = 11; // more than five characters
 
 // Pairs of a sentence and the white space behind it.
 export function sentencesIn(line) {
@@ -17,8 +21,8 @@ export function sentencesIn(line) {
   for (const match of line.matchAll(ENDS)) {
     const at = match.index;
     const behind = at + match[0].length;
-    const [first, last] = ["", "", ...line.slice(Math.max(0, at - 4), at)].slice(-2);
-    const initial = line[at] === "." && /\p{L}/u.test(last) && !WORD.test(first);
+    const before = [...line.slice(Math.max(0, at - WINDOW), at)].slice(-5).join("");
+    const initial = line[at] === "." && SHORT.test(before.match(LAST)[0]);
     OPENING.lastIndex = behind;
     const opening = OPENING.exec(line)[0];
     const [follows = ""] = line.slice(behind + opening.length, behind + opening.length + 2);
