@@ -20,7 +20,11 @@ GIVEN = {"word": np.array([[3], [1199], [0]]), "kept": np.ones((2, 2), np.float3
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two graphs: one looks words up and multiplies them in a loop; the other one's output layer is the same table, too."""
+    """A folder `rough` with two graphs: one looks words up and multiplies them in a loop; of the other one the output layer is the
+    same table, too.
+    """
+    rough = tmp_path / "rough"
+    rough.mkdir()
     node, info, kind = onnx.helper.make_node, onnx.helper.make_tensor_value_info, onnx.TensorProto
     word = info("word", kind.INT64, [3, 1])
     kept = info("kept", kind.FLOAT, [2, 2])
@@ -50,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
         graph = onnx.helper.make_graph(nodes, name, inputs, outputs[name], tensors)
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
         onnx.checker.check_model(model)
-        onnx.save(model, tmp_path / f"{name}.onnx")
+        onnx.save(model, rough / f"{name}.onnx")
     return tmp_path
 
 
@@ -64,8 +68,8 @@ def results(folder: Path) -> list[Any]:
 
 
 def test_a_table_of_two_graphs_and_of_the_output_layer_is_written_once(folder: Path) -> None:
-    before = results(folder)
-    share(folder, BOTH)
+    before = results(folder / "rough")
+    share(folder / "rough", folder, BOTH)
     assert (folder / NUMBERS).stat().st_size == TABLE.nbytes + OTHER.nbytes
     assert all((folder / name).stat().st_size < 2000 for name in BOTH)
     for a, b in zip(before, results(folder), strict=True):
@@ -73,9 +77,8 @@ def test_a_table_of_two_graphs_and_of_the_output_layer_is_written_once(folder: P
 
 
 def test_it_is_written_once_in_8_bits(folder: Path) -> None:
-    before = results(folder)
-    quantise(folder, BOTH)
-    share(folder, BOTH)
+    before = results(folder / "rough")
+    share(quantise(folder / "rough", BOTH), folder, BOTH)
     scales, zeros = 4 * WORDS, WORDS
     assert 0 <= (folder / NUMBERS).stat().st_size - (TABLE.size + OTHER.size + scales + zeros) < 400
     for a, b in zip(before, results(folder), strict=True):
@@ -84,20 +87,20 @@ def test_it_is_written_once_in_8_bits(folder: Path) -> None:
 
 
 def test_rows_have_scales_of_their_own(folder: Path) -> None:
-    model = onnx.load(folder / BOTH[0])
+    model = onnx.load(folder / "rough" / BOTH[0])
     (table,) = (one for one in model.graph.initializer if one.name == "table")
     table.CopyFrom(
         onnx.numpy_helper.from_array(TABLE * np.geomspace(1e-6, 1e6, WORDS, dtype=np.float32)[:, None], "table")
     )
-    onnx.save(model, folder / BOTH[0])
+    onnx.save(model, folder / "rough" / BOTH[0])
     before = np.geomspace(1e-6, 1e6, WORDS)[3] * TABLE[3]
-    quantise(folder, BOTH)
-    after = results(folder)[0][0]  # the first word, to which nothing is added yet
+    after = results(quantise(folder / "rough", BOTH))[0][0]  # the first word, to which nothing is added yet
     assert 0 < np.abs(before - after).max() < 0.006 * np.abs(before).max()
 
 
 def test_what_a_step_does_not_change_is_no_output(folder: Path) -> None:
-    assert without_constants(folder / BOTH[1]) == {"next.kept"}
-    assert [one.name for one in onnxruntime.InferenceSession(folder / BOTH[1]).get_outputs()] == ["out"]
-    assert without_constants(folder / BOTH[0]) == set()
-    results(folder)
+    rough = folder / "rough"
+    assert without_constants(rough / BOTH[1]) == {"next.kept"}
+    assert [one.name for one in onnxruntime.InferenceSession(rough / BOTH[1]).get_outputs()] == ["out"]
+    assert without_constants(rough / BOTH[0]) == set()
+    results(rough)

@@ -1,18 +1,23 @@
 """What a page in the browser does with text in JavaScript is what Calque does in Python."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_codecs import TEXT, imported, pieces_of
+from sentencepiece import sentencepiece_model_pb2
 from web_pages import Page, opened, text_page
 
 from calque.data.codecs import Codec
+from calque.data.imported_codec import ImportedCodec
 from calque.data.recased_codec import RecasedCodec
 from calque.data.spaced_codec import SpacedCodec
 from calque.data.tagged_codec import TaggedCodec
 from calque.decode.divided import between, sentences_in
+from calque.exchange.page_text import text_of
+from calque.ground.diagnostics import CalqueError, Place
 
 ODD = [
     "",
@@ -81,6 +86,9 @@ KINDS = {
     "unigram": lambda: pieces_of("unigram", 120),
     "unigram with bytes": lambda: pieces_of("unigram", 370, bytes_too=True),
     "unigram with symbols": lambda: pieces_of("unigram", 120, symbols=("<2fr>", "<2de>", "<2")),
+    "unigram with symbols like words": lambda: pieces_of(
+        "unigram", 120, symbols=("▁▁", "dogs", "a▁dog", "Ein", "ä", "Straße")
+    ),
     "bpe": lambda: pieces_of("bpe", 300),
     "bpe with bytes": lambda: pieces_of("bpe", 600, bytes_too=True),
     "bpe with symbols": lambda: pieces_of("bpe", 300, symbols=("<2fr>", "<2de>", "<2")),
@@ -136,8 +144,7 @@ def test_pieces_are_joined_as_the_library_joins_them(read: tuple[Codec, Page]) -
     codec, page = read
     draw = random.Random(3)
     given = [[draw.randrange(codec.size) for _ in range(draw.randint(0, 12))] for _ in range(200)]
-    plain = [[i for i in ids if not codec.tokens([i])[0].startswith("<0x")] for ids in given]
-    some = [*codec.encode(LINES), *plain]
+    some = [*codec.encode(LINES), *given]
     for ids, text in zip(some, page.ask("join", some), strict=True):
         assert text == codec.decode(ids), ids
 
@@ -164,6 +171,37 @@ def test_letters_may_be_read_as_they_are(tmp_path: Path) -> None:
         found = page.ask("read", [[line, ""] for line in LINES])
     assert [one["ids"] for one in found] == SpacedCodec(codec).encode(LINES)
     assert not any(one["lowers"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda model: setattr(model.trainer_spec, "model_type", 3), "words or characters"),
+        (lambda model: setattr(model.trainer_spec, "treat_whitespace_as_suffix", True), "the space before a word"),
+        (lambda model: setattr(model.pieces[9], "type", 5), "not used"),
+        (lambda model: model.denormalizer_spec.CopyFrom(model.normalizer_spec), "rewrites the text"),
+    ],
+)
+def test_a_model_that_a_page_cannot_follow_is_refused(change: Callable[[Any], None], reason: str) -> None:
+    codec = imported("unigram", 110)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(codec.model)
+    change(proto)
+    with pytest.raises(CalqueError, match=f"X520.*imported.*{reason}"):
+        text_of(ImportedCodec(proto.SerializeToString(), codec.listed), "source", "a web page", Place("run"))
+
+
+def test_bytes_may_stand_in_any_order(tmp_path: Path) -> None:
+    codec = imported("bpe", 560, byte_fallback=True)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(codec.model)
+    of_bytes = [one for one in proto.pieces if one.type == 6]
+    names = [one.piece for one in of_bytes]
+    for one, name in zip(of_bytes, reversed(names), strict=True):
+        one.piece = name
+    turned = ImportedCodec(proto.SerializeToString(), codec.listed)
+    some = turned.encode(ODD)
+    with opened(text_page(tmp_path, turned)) as page:
+        assert page.ask("cut", ODD) == some
+        assert page.ask("join", some) == [turned.decode(ids) for ids in some]
 
 
 def test_sentences_end_where_calque_ends_them(tmp_path: Path) -> None:

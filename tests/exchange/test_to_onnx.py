@@ -40,6 +40,10 @@ FAMILIES = {
     "gated recurrent units": (
         "d = 32\nencoder = birnn(cell=gru) -> rnn(cell=tanh)\ndecoder = rnn(cell=gru) -> res(mlp_src_att) -> ff\n"
     ),
+    "sources that are chains": (
+        "d = 32\nencoder = pos -> linear @ b -> tenc -> norm\n"
+        "decoder = rnn -> res(mh_dot_src_att(from=@b -> rnn)) -> res(mlp_src_att) -> ff\n"
+    ),
     "average": f"{TENC}decoder = pos -> post(gate(average -> ffl)) -> post(mh_dot_src_att) -> post(ffl)\n",
     "ssru": f"{TENC}decoder = pos -> post(ssru) -> post(mh_dot_src_att) -> post(ffl)\n",
     "hard-coded": (
@@ -72,6 +76,18 @@ def test_the_example_decodes_as_the_run_does(family: str, tmp_path: Path) -> Non
     assert len(set(map(tuple, expected))) > 3
     for ids, ours in zip(loaded.loaded.source.encode(lines), expected, strict=True):
         assert decode(tmp_path / "out", ids)[: len(ours)] == ours
+
+
+@pytest.mark.slow
+def test_a_large_model_leaves_no_numbers_beside_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exporter writes numbers into files of their own where a model is large."""
+    monkeypatch.setattr("torch.onnx._internal.exporter._onnx_program._LARGE_MODEL_THRESHOLD", 1)
+    make_run(tmp_path / "run", PRE, updates=0)
+    for precision in ("float32", "int8"):
+        out = tmp_path / precision
+        out.mkdir()
+        graphs.write_graphs(open_exported(tmp_path / "run"), out, graphs.Search(2, 0.0), precision)
+        assert {file.name for file in out.iterdir()} == {*graphs.GRAPHS, "weights.bin"}
 
 
 def test_another_precision_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Lines of several sentences, translated sentence by sentence."""
 
 import re
-import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -18,17 +17,10 @@ _SHORT = re.compile(r"[0-9]{1,2}|[A-Z][bcdfghjklmnpqrstvwxz]{1,3}")
 short and have no vowel."""
 _LONGEST = 4
 """Letters of such a word, at most."""
-_WIDE = (
-    "CJK",
-    "HIRAGANA",
-    "KATAKANA",
-    "BOPOMOFO",
-    "IDEOGRAPHIC",
-    "FULLWIDTH",
-    "HALFWIDTH IDEOGRAPHIC",
-    "HALFWIDTH KATAKANA",
+_WIDE = re.compile(
+    "[\u3000-\u312f\u31a0-\u9fff\uf900-\ufaff\uff00-\uff9f\uffe0-\uffee\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
 )
-"""How the Unicode names of Chinese and Japanese characters begin."""
+"""Chinese and Japanese characters, with their punctuation marks and full-width forms."""
 _OPENING = re.compile(r"[\"'“‘«(\[¿¡]*")
 
 
@@ -68,7 +60,7 @@ def between(sentence: str, space: str, translation: str) -> str:
 def _is_wide(text: str) -> bool:
     """Whether the last letter, digit or Chinese or Japanese punctuation mark of a sentence is Chinese or Japanese."""
     for character in reversed(text):
-        if unicodedata.name(character, "").startswith(_WIDE):
+        if _WIDE.match(character):
             return True
         if character.isalnum():
             return False

@@ -21,14 +21,17 @@ GRAIN = 64
 """Numbers begin at multiples of so many bytes."""
 
 
-def share(folder: Path, names: Sequence[str]) -> None:
-    """Moves the large numbers of graphs into `NUMBERS`, each once: a matrix that is another one transposed is made of that one."""
+def share(rough: Path, folder: Path, names: Sequence[str]) -> None:
+    """Writes the graphs of `rough` to a folder, their large numbers to `NUMBERS`, each once.
+
+    A matrix that is another one transposed is made of that one.
+    """
     import onnx
 
     with (folder / NUMBERS).open("wb") as file:
         numbers = _Numbers(file)
         for name in names:
-            model = onnx.load(folder / name)
+            model = onnx.load(rough / name)
             for graph in _graphs(model.graph):
                 numbers.move(graph)
                 for one in (model, graph, *graph.node, *graph.value_info):
@@ -98,7 +101,7 @@ def without_constants(file: Path) -> set[str]:
     """Leaves out of a graph the outputs that are inputs as they came; returns the names of these outputs."""
     import onnx
 
-    model = onnx.load(file)
+    model = onnx.load(file, load_external_data=False)
     graph = model.graph
     inputs, outputs = {one.name for one in graph.input}, {one.name for one in graph.output}
     same = [n for n in graph.node if n.op_type == "Identity" and n.input[0] in inputs and n.output[0] in outputs]
@@ -111,12 +114,16 @@ def without_constants(file: Path) -> set[str]:
     return names
 
 
-def quantise(folder: Path, names: Sequence[str]) -> None:
+def quantise(rough: Path, names: Sequence[str]) -> Path:
     """Weights of the graphs in a folder as whole numbers of 8 bits: those of products by the library, a scale for each column, with
-    inputs in 8 bits as well; tables of words by row, so that a table which is also the output layer stays the same numbers.
+    inputs in 8 bits as well; tables of words by row, so that a table which is also the output layer stays the same numbers. Returns
+    the folder of the new graphs, inside the other one.
 
     Raises X301.
     """
+    small, tables = rough / "small", rough / "tables"
+    small.mkdir()
+    tables.mkdir()
     try:
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError:
@@ -125,17 +132,23 @@ def quantise(folder: Path, names: Sequence[str]) -> None:
     logging.disable(logging.WARNING)  # it advises to prepare the graphs first, which they are
     try:
         for name in names:
-            file = folder / name
-            _quantise_tables(file)
-            small, inner = file.with_suffix(".small"), {"EnableSubgraph": True}  # bodies of loops
-            quantize_dynamic(file, small, ["MatMul", "Gemm"], True, weight_type=QuantType.QInt8, extra_options=inner)
-            small.replace(file)
+            _quantise_tables(rough / name, tables / name)
+            quantize_dynamic(
+                tables / name,
+                small / name,
+                ["MatMul", "Gemm"],
+                per_channel=True,
+                weight_type=QuantType.QInt8,
+                use_external_data_format=True,  # one file holds two gigabytes at most
+                extra_options={"EnableSubgraph": True},  # bodies of loops
+            )
     finally:
         logging.disable(disabled)
+    return small
 
 
-def _quantise_tables(file: Path) -> None:
-    """Tables whose rows a graph takes by number: rows of 8 bits, each with a scale."""
+def _quantise_tables(file: Path, to: Path) -> None:
+    """Writes a graph anew; tables whose rows it takes by number have rows of 8 bits, each with a scale."""
     import onnx
     from onnx import numpy_helper
 
@@ -152,7 +165,7 @@ def _quantise_tables(file: Path) -> None:
     read = {name for part in _graphs(graph) for node in part.node for name in node.input}
     for name in tables.keys() - read:
         graph.initializer.remove(tables[name])
-    onnx.save(model, file)
+    onnx.save(model, to, save_as_external_data=True, location=f"{to.name}.data")
 
 
 def _tables(graph: Any) -> dict[str, Any]:

@@ -11,8 +11,10 @@ of logits it gives what a search needs: see `Search`. Shapes are fixed: one sent
 
 import contextlib
 import io
+import keyword
 import logging
 import re
+import tempfile
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Set
@@ -69,12 +71,11 @@ def write_graphs(
         import onnxscript  # noqa: F401
     except ImportError:
         raise error("X301", extra="onnx", package="onnxscript") from None
-    with torch.no_grad():
-        states = _write(exported.model.requires_grad_(False), folder, Place(str(exported.folder)), search)
-    constant = without_constants(folder / GRAPHS[-1])
-    if precision == "int8":
-        quantise(folder, GRAPHS)
-    share(folder, GRAPHS)
+    with tempfile.TemporaryDirectory(dir=folder) as made, torch.no_grad():
+        rough = Path(made)
+        states = _write(_speakable(exported.model), rough, Place(str(exported.folder)), search)
+        constant = without_constants(rough / GRAPHS[-1])
+        share(quantise(rough, GRAPHS) if precision == "int8" else rough, folder, GRAPHS)
     return {
         "numbers": NUMBERS,
         "source_positions": SOURCE_POSITIONS,
@@ -111,6 +112,17 @@ def _write(model: Model, folder: Path, place: Place, search: Search | None) -> N
         step, outputs = _SearchStep(model, state, search), ["values", "words", "end", *after]
         _save(file, place, step, (word, rows, first), ["word", "parents", *names], outputs)
     return named
+
+
+def _speakable(model: Model) -> Model:
+    """The model, without names of parts that Python reserves, such as `from`: the exporter writes paths as a program."""
+    for layer in list(model.modules()):
+        if isinstance(layer, Layer) and any(map(keyword.iskeyword, layer._modules)):
+            parts = dict(layer._modules)
+            vars(layer)["part"] = parts.__getitem__
+            for name in filter(keyword.iskeyword, parts):
+                layer.add_module(f"{name}_", layer._modules.pop(name))
+    return model.requires_grad_(False)
 
 
 def _described(name: str, t: Tensor, rows: str, constant: Set[str]) -> dict[str, Any]:

@@ -45,6 +45,8 @@ def _refused(model: Any) -> str | None:
         return "its pieces do not begin with the space before a word"
     if any(piece.type == UNUSED for piece in model.pieces):
         return "some of its pieces are not used"
+    if model.denormalizer_spec.precompiled_charsmap:
+        return "it rewrites the text of joined pieces"
     return None
 
 

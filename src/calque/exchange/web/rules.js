@@ -54,8 +54,10 @@ export class Rules {
 
 const offset = (unit) => (unit >>> 10) << ((unit & WIDE) >>> 6);
 
+// Bytes of a character, by the first one.
+export const lengthOf = (first) => (first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4);
+
 function character(bytes, at) {
-  const first = bytes[at];
-  const length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  const length = lengthOf(bytes[at]);
   return [decoder.decode(bytes.subarray(at, at + length)), length];
 }

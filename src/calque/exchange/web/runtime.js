@@ -5,7 +5,6 @@ const at = (name) => new URL(`../runtime/${name}`, import.meta.url).href;
 export async function runtime() {
   const ort = await import(at("ort.wasm.min.js"));
   ort.env.wasm.wasmPaths = { mjs: at("ort-wasm-simd-threaded.js"), wasm: at("ort-wasm-simd-threaded.wasm") };
-  // Several threads share memory, which browsers allow pages that are isolated from others.
-  ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
+  ort.env.wasm.numThreads = 1; // two took longer with a small model, and hung with a larger one
   return ort;
 }

@@ -1,6 +1,6 @@
 // A model of sentencepiece: text to pieces, and back, as the library does it.
 
-import { Rules } from "./rules.js";
+import { lengthOf, Rules } from "./rules.js";
 
 const SPACE = "\u2581";
 const [NORMAL, UNKNOWN, CONTROL, SYMBOL, , BYTE] = "123456";
@@ -13,6 +13,24 @@ const encoder = new TextEncoder();
 // Characters of the longest piece.
 export const longest = (pieces) => pieces.reduce((most, piece) => Math.max(most, [...piece].length), 1);
 
+const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
+
+// The text of bytes, with U+FFFD for each that belongs to no character.
+function textOf(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; ) {
+    const length = lengthOf(bytes[at]);
+    try {
+      text += strict.decode(Uint8Array.from(bytes.slice(at, at + length)));
+      at += length;
+    } catch {
+      text += "\ufffd";
+      at += 1;
+    }
+  }
+  return text;
+}
+
 export class Sentencepiece {
   // `about`: {kind: "bpe" or "unigram", pieces, scores, types: a digit for each piece, unknown: what is written for the unknown piece,
   // rules: see Rules, prefix: whether a space stands in front of a text, squeeze: whether one space stands for several}
@@ -24,13 +42,13 @@ export class Sentencepiece {
     this.cutInto = new Map(of(NORMAL, SYMBOL));
     this.symbols = of(SYMBOL).map(([piece]) => piece);
     this.unknownId = types.indexOf(UNKNOWN);
-    this.byteOf = new Map(of(BYTE).map(([, id], byte) => [id, byte]));
-    this.bytes = [...this.byteOf.keys()];
+    this.byteOf = new Map(of(BYTE).map(([piece, id]) => [id, Number(piece.slice(1, -1))])); // <0x41>
+    this.bytes = [];
+    for (const [id, byte] of this.byteOf) this.bytes[byte] = id;
     this.rules = new Rules(rules, this.symbols);
     const plain = of(NORMAL).map(([, id]) => scores[id]);
-    const [lowest, highest] = plain.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, -Infinity]);
-    this.unknownScore = f32(f32(lowest) - UNKNOWN_COSTS);
-    const ofSymbol = (piece) => f32(encoder.encode(piece).length * f32(highest) - 0.1);
+    this.unknownScore = f32(f32(plain.reduce((a, b) => Math.min(a, b), Infinity)) - UNKNOWN_COSTS);
+    const ofSymbol = (piece) => f32(0.1 * (encoder.encode(piece).length - 1)); // above that of every other piece
     this.scores = scores.map((x, id) => (types[id] === SYMBOL ? ofSymbol(pieces[id]) : f32(x)));
     this.longest = longest([...this.cutInto.keys()]);
   }
@@ -57,7 +75,7 @@ export class Sentencepiece {
     let bytes = [];
     let begun = false; // whether the space in front has been left out
     const flush = () => {
-      text += new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(bytes));
+      text += textOf(bytes);
       bytes = [];
     };
     for (const piece of pieces) {

@@ -8,7 +8,7 @@ const ENDS = new RegExp(
   "gu",
 );
 const OPENING = /["'“‘«([¿¡]*/uy;
-const WIDE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Bopomofo}\u3000-\u303f\uff00-\uffef]/u;
+const WIDE = /[\u3000-\u312f\u31a0-\u9fff\uf900-\ufaff\uff00-\uff9f\uffe0-\uffee\u{1b000}-\u{1b16f}\u{20000}-\u{3ffff}]/u;
 const WORD = /[\p{L}\p{N}]/u;
 const LAST = /[\p{L}\p{N}]*$/u;
 const SHORT = /^(\p{L}|[0-9]{1,2}|[A-Z][bcdfghjklmnpqrstvwxz]{1,3})$/u;
