@@ -1,4 +1,4 @@
-"""Exported pages translate as their runs do; what the page does in JavaScript is what Calque does in Python."""
+"""Exported pages translate as their runs do."""
 
 import json
 import shutil

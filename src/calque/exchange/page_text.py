@@ -1,4 +1,4 @@
-"""What a page in the browser knows of text: models of sentencepiece and what stands around them, for `web/pieces.js`."""
+"""Sentencepiece models, and the ids of imported models, as the data that `web/pieces.js` reads."""
 
 import base64
 from typing import Any

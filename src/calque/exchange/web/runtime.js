@@ -5,6 +5,6 @@ const at = (name) => new URL(`../runtime/${name}`, import.meta.url).href;
 export async function runtime() {
   const ort = await import(at("ort.wasm.min.js"));
   ort.env.wasm.wasmPaths = { mjs: at("ort-wasm-simd-threaded.js"), wasm: at("ort-wasm-simd-threaded.wasm") };
-  ort.env.wasm.numThreads = 1; // two took longer with a small model, and hung with a larger one
+  ort.env.wasm.numThreads = 1; // two took longer with a small model, and larger ones stood still
   return ort;
 }
