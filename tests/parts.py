@@ -1,6 +1,7 @@
 """Tests in parts: the slow ones as `make soak PART=K/N` runs them, and those that are alike, of which some are fast."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -22,3 +23,17 @@ def within(tests: Sequence[str], k: int, n: int) -> list[str]:
 def some(cases: Sequence[object], k: int = 0, of: int = 3) -> list[ParameterSet]:
     """Every `of`-th case from number k on is fast, the others are slow. Tests of the same cases take different ones."""
     return [pytest.param(case, marks=() if i % of == k else pytest.mark.slow) for i, case in enumerate(cases)]
+
+
+def mixed(*axes: Sequence[object], k: int = 0, of: int = 5) -> list[ParameterSet]:
+    """All combinations of some axes, of which every `of`-th from number k on is fast.
+
+    `of` has no divisor in common with the lengths of the axes, so that each value of each axis is in a fast one. Raises ValueError
+    where one would be in none.
+    """
+    cases = [*product(*axes)]
+    fast = cases[k::of]
+    for n, axis in enumerate(axes):
+        if missing := [value for value in axis if not any(case[n] == value for case in fast)]:
+            raise ValueError(f"in no fast case: {missing}")
+    return [pytest.param(*case, marks=() if i % of == k else pytest.mark.slow) for i, case in enumerate(cases)]

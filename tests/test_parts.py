@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parts import part, within
+from parts import mixed, part, within
 
 ROOT = Path(__file__).parents[1]
 (PARTS,) = map(int, re.findall(r"^PARTS=(\d+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
@@ -28,6 +28,15 @@ def test_a_part_is_two_numbers() -> None:
     for text in ("", "2", "0/5", "6/5", "2/0", "a/b", "-1/5"):
         with pytest.raises(ValueError, match="K/N"):
             part(text)
+
+
+def test_each_value_of_each_axis_is_in_a_fast_test() -> None:
+    cases = mixed("abcd", [1, 2], [3, 4])
+    assert [case.values for case in cases] == [(a, b, c) for a in "abcd" for b in (1, 2) for c in (3, 4)]
+    fast = [case.values for case in cases if not case.marks]
+    assert fast == [("a", 1, 3), ("b", 1, 4), ("c", 2, 3), ("d", 2, 4)]
+    with pytest.raises(ValueError, match="in no fast case"):
+        mixed("abcde", [1, 2])
 
 
 def test_ci_takes_another_part_each_time(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ HELD = json.loads(FILE.read_text(encoding="utf-8"))
 AGAIN = f"if this is meant: `calque bench operators --write tests/bench/{FILE.name}`"
 
 
-@pytest.mark.parametrize("name", some(zoo.distinct(), 2, of=6))
+@pytest.mark.parametrize("name", some(zoo.distinct(), 2, of=12))
 def test_a_step_asks_no_more_of_torch_than_is_committed(name: str) -> None:
     if any(HELD[key] != value for key, value in depends_on().items()):
         pytest.skip(f"the counts are those of torch {HELD['torch']}, weights packed: {HELD['packed']}")

@@ -178,6 +178,7 @@ def bounded(text: str, seed: int) -> bool:
     return finite and not any(most >= LARGE for most in largest)  # NaN is for the laws
 
 
+@pytest.mark.slow
 def test_compositions_are_drawn_from_everything_there_is() -> None:
     """Every layer, the features of the language around them, and definitions of the prelude occur among the first ones."""
     texts = [random_program(seed) for seed in range(DRAWN)]

@@ -18,6 +18,7 @@ from calque.decode.search import SearchSettings, search
 from calque.native import accelerator
 from calque.native.accelerator import AcceleratorKernels
 from calque.native.kernels import without_kernels
+from parts import mixed
 
 pytest.importorskip("triton")
 LENGTHS, LIMITS = [4, 1, 6, 3, 5], [6, 3, 9, 2, 7]
@@ -126,9 +127,14 @@ def test_continuations_are_the_best_ones_the_first_hypothesis_first(kernels: Acc
 
 
 @pytest.mark.usefixtures("shapes_unchecked", "kernels")
-@pytest.mark.parametrize("settings", [{"beam": 1}, {"beam": 3, "word_penalty": 0.3, "n_best": 2}, {"beam": 17}])
-@pytest.mark.parametrize("graphs", [True, False])
-@pytest.mark.parametrize("name", ["transformer", "window"])
+@pytest.mark.parametrize(
+    ("name", "graphs", "settings"),
+    mixed(
+        ["transformer", "window"],
+        [True, False],
+        [{"beam": 1}, {"beam": 3, "word_penalty": 0.3, "n_best": 2}, {"beam": 17}],
+    ),
+)
 def test_searches_find_what_they_find_without_kernels(
     name: str, graphs: bool, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

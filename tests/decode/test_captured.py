@@ -16,6 +16,7 @@ from calque.decode.scorer import Models, SourceBatch
 from calque.decode.search import Hypotheses, Sampling, SearchSettings, search, search_with
 from calque.model import Model
 from calque.native.graphs import NotCapturable
+from parts import mixed
 
 TIMES = 3
 """The steps are captured at first, what precedes them when the shape comes again, and then both are replayed."""
@@ -35,10 +36,11 @@ def same(found: Hypotheses, expected: Hypotheses) -> None:
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize(("normalise", "stop"), [("none", "best"), ("length", "full"), ("gnmt", "best")])
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("name", MODELS)
-def test_equals_the_naive_search(name: str, beam: int, normalise: str, stop: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "beam", "rule"), mixed([*MODELS], [1, 3], [("none", "best"), ("length", "full"), ("gnmt", "best")], k=3)
+)
+def test_equals_the_naive_search(name: str, beam: int, rule: tuple[str, str]) -> None:
+    normalise, stop = rule
     model, n_best = by_graphs(varied(name)), min(beam, 2)
     source, mask = sources(LENGTHS)
     settings = SearchSettings(beam, normalise, 0.7, n_best, stop=stop)
@@ -142,9 +144,7 @@ def test_views_of_what_is_overwritten_keep_their_values() -> None:
     assert a.tolist() == [2, 3, 0, 1]
 
 
-@pytest.mark.parametrize("prefixes", [None, PREFIXES[:9]])
-@pytest.mark.parametrize("beam", [1, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "beam", "prefixes"), mixed([*MODELS], [1, 2], [None, PREFIXES[:9]], of=3, k=0))
 def test_long_searches_are_captured_on_the_way(name: str, beam: int, prefixes: Any) -> None:
     """A further graph is captured while the words of the search are still on the device, and spare sentences stay within bounds."""
     model, how = by_graphs(varied(name)), SearchSettings(beam, exact_length=45)

@@ -17,6 +17,7 @@ from calque.decode.select import Selection
 from calque.decode.translate import Translator, translate_lines
 from calque.experiment import DecodeSettings
 from calque.ground.diagnostics import CalqueError, Diagnostic, Place
+from parts import mixed
 
 LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3]
 LIMITS = [9, 6, 8, 12, 7, 8, 9, 10]
@@ -117,10 +118,9 @@ def naive(say, limit, beam, normalise, n_best, required, prefix=(), alpha=0.7):
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("prefixes", [None, PREFIXES])
-@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
-@pytest.mark.parametrize("beam", [2, 6])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "beam", "normalise", "prefixes"), mixed([*MODELS], [2, 6], ["none", "length", "gnmt"], [None, PREFIXES])
+)
 def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes: list[list[int]] | None) -> None:
     model, (source, mask) = varied(name), sources(LENGTHS)
     settings = SearchSettings(beam, normalise, 0.7, 2)

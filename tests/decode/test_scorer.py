@@ -10,6 +10,7 @@ from decode_oracle import MODELS, make, naive_beam, next_word, sources, varied
 from calque.data.vocabulary import BOS, EOS, UNK
 from calque.decode.rule import Sampling
 from calque.decode.search import Candidates, Models, SearchSettings, SourceBatch, search_with
+from parts import mixed
 
 LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5], [9, 3, 6, 12, 1, 8]
 PREFIXES = [[], [5], [7, 7], [], [4], [9, 8, 7]]
@@ -51,9 +52,7 @@ def agree(found, b: int, expected) -> None:
     torch.testing.assert_close(found.scores[b], [score for score, _, _ in expected], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("combine", COMBINE)
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "beam", "combine"), mixed([*MODELS], [1, 3], COMBINE, k=4))
 def test_ensembles_equal_the_naive_search(name: str, beam: int, combine: str) -> None:
     sourced = pair(name, LENGTHS)
     settings = SearchSettings(beam, "length", 0.7, beam, word_penalty=-0.3)

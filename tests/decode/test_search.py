@@ -12,6 +12,7 @@ from calque.decode.search import Hypotheses, Sampling, SearchSettings, search
 from calque.layers.history import History
 from calque.layers.state import Memory
 from calque.model import Model
+from parts import mixed
 
 LENGTHS = [6, 1, 4, 7, 2, 5, 3, 3, 6, 4]
 LIMITS = [9, 3, 6, 12, 1, 8, 5, 2, 7, 10]
@@ -31,11 +32,11 @@ def agree(found: Hypotheses, b: int, expected: list[tuple[float, float, list[int
 
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(
-    ("normalise", "stop"), [("none", "best"), ("length", "best"), ("length", "full"), ("gnmt", "best")]
+    ("name", "beam", "rule"),
+    mixed([*MODELS], [1, 2, 5], [("none", "best"), ("length", "best"), ("length", "full"), ("gnmt", "best")], k=1),
 )
-@pytest.mark.parametrize("beam", [1, 2, 5])
-@pytest.mark.parametrize("name", MODELS)
-def test_equals_the_naive_search(name: str, beam: int, normalise: str, stop: str) -> None:
+def test_equals_the_naive_search(name: str, beam: int, rule: tuple[str, str]) -> None:
+    normalise, stop = rule
     model = varied(name)
     source, mask = sources(LENGTHS)
     n_best = min(beam, 3)
@@ -47,10 +48,10 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, stop: str
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("normalise", ["none", "length", "gnmt"])
-@pytest.mark.parametrize("word_penalty", [-0.8, 0.6])
-@pytest.mark.parametrize("beam", [1, 3])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    ("name", "beam", "word_penalty", "normalise"),
+    mixed([*MODELS], [1, 3], [-0.8, 0.6], ["none", "length", "gnmt"], k=2),
+)
 def test_word_penalty_and_ragged_prefixes_equal_the_naive_search(
     name: str, beam: int, word_penalty: float, normalise: str
 ) -> None:

@@ -54,7 +54,7 @@ def test_a_planted_fault_is_reported_under_its_law(mutant: Mutant, monkeypatch: 
     assert all(v.message for v in report.verdicts if not v.passed)
 
 
-@pytest.mark.parametrize("name", sorted({m.layer for m in MUTANTS}))
+@pytest.mark.parametrize("name", some(sorted({m.layer for m in MUTANTS}), 1))
 def test_nothing_is_reported_without_a_fault(name: str) -> None:
     report = proof(name)
     assert report.passed, str(report)

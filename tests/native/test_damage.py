@@ -103,11 +103,10 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 @needs_compiler
 @pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.usefixtures("tiny_source")
 def test_a_damaged_library_is_compiled_anew(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(build, "SOURCES", build.SOURCES[:1])
     name = build.available()[0]
-    path = _kept(name, tmp_path)
+    path = _kept(name, tmp_path / "cache")
     build._compiled(name, path)
     whole = path.read_bytes()
     path.unlink()  # the library that is loaded stays whole
@@ -161,11 +160,10 @@ def _ended(pid: int) -> bool:
 
 
 @needs_compiler
-def test_a_folder_in_the_place_of_a_library_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(build, "SOURCES", build.SOURCES[:1])
+@pytest.mark.usefixtures("tiny_source")
+def test_a_folder_in_the_place_of_a_library_is_left_alone(tmp_path: Path) -> None:
     name = build.available()[0]
-    _kept(name, tmp_path).mkdir(parents=True)
+    _kept(name, tmp_path / "cache").mkdir(parents=True)
     assert isinstance(build.load(name), ctypes.CDLL)
 
 

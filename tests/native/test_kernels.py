@@ -271,9 +271,8 @@ def test_a_broken_compiler_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
-def test_kernels_are_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(build, "SOURCES", build.SOURCES[:1])
+@pytest.mark.usefixtures("tiny_source")
+def test_kernels_are_compiled_once(tmp_path: Path) -> None:
     assert isinstance(build.load(build.available()[0]), ctypes.CDLL)
     (file,) = tmp_path.rglob("*.so")
     made = file.stat().st_mtime_ns
@@ -305,28 +304,23 @@ def test_a_user_without_a_home_folder_has_none(monkeypatch: pytest.MonkeyPatch) 
     assert build.load(build.available()[0]) is None
 
 
-TINY = 'extern "C" int calque_start() { return 0; }\n'
-
-
 @pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
+@pytest.mark.usefixtures("tiny_source")
 def test_a_compiler_without_a_library_of_threads_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    poor, source = tmp_path / "c++", tmp_path / "tiny.cpp"
+    poor = tmp_path / "c++"
     poor.write_text(f'#!/bin/sh\ncase " $* " in *" {build.OPENMP} "*) exit 1;; esac\nexec {build.compiler()} "$@"\n')
     poor.chmod(0o755)
-    source.write_text(TINY)
     monkeypatch.setattr(build, "compiler", lambda: str(poor))
-    monkeypatch.setattr(build, "SOURCES", (source,))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert isinstance(build.load(build.available()[-1]), ctypes.CDLL)
 
 
 @pytest.mark.skipif(not build.available(), reason="no compiler, or no kernels for this processor")
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.usefixtures("tiny_source")
 def test_kernels_are_compiled_once_and_used_where_they_cannot_be_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
-    source, calls = tmp_path / "tiny.cpp", []
-    source.write_text(TINY)
+    calls = []
     run = build._run
 
     def counted(command: list[str]) -> None:
@@ -334,9 +328,7 @@ def test_kernels_are_compiled_once_and_used_where_they_cannot_be_kept(
             calls.append(command)
         run(command)
 
-    monkeypatch.setattr(build, "SOURCES", (source,))
     monkeypatch.setattr(build, "_run", counted)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     if not kept:
         (tmp_path / "cache").write_text("a file where the folder would be")
     with ThreadPoolExecutor(4) as pool:
