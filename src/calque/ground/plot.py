@@ -3,6 +3,7 @@
 Widths and heights are in inches, font sizes in points. Words are measured with the renderer that draws them.
 """
 
+import functools
 import io
 import itertools
 import math
@@ -60,12 +61,23 @@ def drawn(figure: "Figure", kind: str) -> bytes:
 
 def width_of(figure: "Figure | SubFigure", text: str, size: float, family: str | None = None) -> float:
     """The width of the widest line of a text."""
+    import matplotlib as mpl
+
+    named = (family,) if family else (*(families(text) or mpl.rcParams["font.family"]),)
+    return max(_line_width(line, size, named, figure.dpi) for line in text.split("\n"))
+
+
+@functools.lru_cache(4096)  # a layout measures the same words again and again
+def _line_width(line: str, size: float, family: tuple[str, ...], dpi: float) -> float:
+    from matplotlib.backends import backend_agg
     from matplotlib.font_manager import FontProperties
 
-    font, renderer = FontProperties(size=size, family=family or families(text)), _renderer(figure)
-    lines = text.split("\n")
+    agg: Any = backend_agg  # untyped
     with boxes():
-        return float(max(renderer.get_text_width_height_descent(line, font, False)[0] for line in lines) / figure.dpi)
+        width, *_ = agg.RendererAgg(1, 1, dpi).get_text_width_height_descent(
+            line, FontProperties(family=family, size=size), False
+        )
+    return float(width / dpi)
 
 
 def _renderer(figure: "Figure | SubFigure") -> Any:

@@ -1,5 +1,6 @@
 """Commands of `calque reproduce` as entries record them, those of earlier versions too, read as requests."""
 
+import functools
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ def current_form(command: str) -> str:
     return shlex.join(words)
 
 
+@functools.lru_cache(4096)  # a report asks for the entries of the ledger again and again
 def request_of(command: str) -> Request | None:
     """The request of a recorded command; None for another command than `calque reproduce`."""
     if (read := _options(command)) is None:
