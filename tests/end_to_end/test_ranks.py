@@ -176,9 +176,10 @@ def test_two_nodes_train_the_model_of_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_words_are_cut_anew_in_the_same_way_by_any_number_of_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["subword_sampling", "prefix_pairs"])
+def test_pairs_are_cut_anew_in_the_same_way_by_any_number_of_processes(tmp_path: Path, key: str) -> None:
     pieces = {"data__subwords": "bpe", "data__vocabulary_size": 21}
-    usual, made = (shared(tmp_path / f"{p}", **pieces, subword_sampling=p) for p in (0.0, 0.4))
+    usual, made = (shared(tmp_path / f"{p}", **pieces, **{key: p}) for p in (0.0, 0.4))
     train(1, usual, tmp_path / "usual")
     train(1, made, tmp_path / "one")
     train(2, made, tmp_path / "two")

@@ -124,8 +124,9 @@ def test_interrupted_and_resumed_is_uninterrupted(
     assert [v["update"] for v in two] == [5, 10, 13]
 
 
-def test_words_that_are_cut_anew_are_cut_in_the_same_way_after_an_interruption(
-    tmp_path: Path, experiment: Make, checked: CheckedDefinition
+@pytest.mark.parametrize("key", ["subword_sampling", "prefix_pairs"])
+def test_what_is_cut_anew_is_cut_in_the_same_way_after_an_interruption(
+    tmp_path: Path, experiment: Make, checked: CheckedDefinition, key: str
 ) -> None:
     for name in ("source", "target"):
         (tmp_path / name).write_text(
@@ -133,7 +134,7 @@ def test_words_that_are_cut_anew_are_cut_in_the_same_way_after_an_interruption(
         )
     settings = DataSettings(("source", "target"), ("source", "target"), vocabulary_size=40)
     held = prepare(settings, tmp_path / "held", tmp_path)
-    usual, made = (replace(experiment(subword_sampling=p), data=settings) for p in (0.0, 0.3))
+    usual, made = (replace(experiment(**{key: p}), data=settings) for p in (0.0, 0.3))
     train(usual, tmp_path / "usual", held, checked)
     train(made, tmp_path / "one", held, checked)
     for stop in (3, 8):

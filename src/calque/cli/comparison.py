@@ -35,7 +35,8 @@ class ComparisonOptions:
     def systems(self, a: Path, b: Path, references: Path, *more: Path) -> "Systems":
         """Reads the runs of both systems, the references, and the source where it is given."""
         from calque.evaluate.compare import Systems
-        from calque.evaluate.scores import misread, read_aligned
+        from calque.evaluate.files import read_aligned
+        from calque.evaluate.scores import misread
 
         runs_a, runs_b = _runs(a), _runs(b)
         beside = [*more, *([self.source] if self.source else [])]

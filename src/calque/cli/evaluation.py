@@ -56,6 +56,9 @@ def meteor_settings(language: str | None, version: str) -> "MeteorSettings | Non
 @click.argument("hypotheses", type=FILE)
 @click.argument("references", type=FILE, nargs=-1, required=True)
 @SCORING
+@click.option(
+    "--delays", type=FILE, help="What `calque interpret --delays` wrote: how far the translations lag behind, in words."
+)
 @click.option("--json", "as_json", is_flag=True, help="A list of scores with their parts, as JSON.")
 def evaluate(
     hypotheses: Path,
@@ -65,6 +68,7 @@ def evaluate(
     lowercase: bool,
     language: str | None,
     meteor_version: str,
+    delays: Path | None,
     as_json: bool,
 ) -> None:
     """Score HYPOTHESES against REFERENCES, each score with its signature; `-` is standard input.
@@ -82,6 +86,7 @@ def evaluate(
             references[0],
             metrics,
             more=references[1:],
+            delays=delays,
             read=repairs.lines,
             warn=lambda diagnostic: tell(render(diagnostic)),
             tokenize=tokenize,

@@ -110,7 +110,7 @@ def _best(trial: "Trial", decode: "DecodeSettings", overrides: Sequence[str]) ->
 def _text(run: Path, valid: tuple[Path, Path] | None) -> tuple[list[str], list[str]]:
     """Sources and references: of two files, else the validation text of a run."""
     from calque.data.corpus import open_corpus
-    from calque.evaluate.scores import read_aligned
+    from calque.evaluate.files import read_aligned
     from calque.run.folder import CORPUS
 
     if valid is None:

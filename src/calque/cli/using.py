@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, loading, reading, root, set_threads
+from calque.cli.decode_options import TABLES, TAG
 from calque.cli.process import told_fault
 from calque.ground.diagnostics import CalqueError, Place, error, reason_of
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from calque.decode.translate import InputLine, Translation, Translator
     from calque.experiment.toml import KeyEntry
 
-TAG = click.option(
-    "--tag", metavar="SYMBOL", help="In front of every line: a symbol of the run, such as the name of a language."
-)
 CHUNK = 2000
 """Lines that are read, computed together and printed before the next are read."""
 
@@ -46,29 +44,7 @@ CHUNK = 2000
     type=FILE,
     help="What each translation begins with, line by line; lines may be empty. Subwords may continue the last word.",
 )
-@click.option("--select", type=FILE, help="A lexical table: search only among the words that it offers.")
-@click.option(
-    "--dictionary", type=FILE, help="A lexical table that replaces unknown words; a word that it lacks is copied."
-)
-@click.option(
-    "--terms",
-    type=FILE,
-    help="A list of terms, each a source, a tab and its target: a line with the source has a translation with the target.",
-)
-@click.option(
-    "--memory",
-    type=FILE,
-    nargs=2,
-    metavar="SOURCE TARGET",
-    help="A translation memory, two files of pairs: the model leans on those that are like a line.",
-)
-@click.option(
-    "--combine",
-    type=click.Choice(["probs", "logits", "logprobs"]),
-    default="probs",
-    show_default=True,
-    help="Several runs: what is averaged.",
-)
+@TABLES
 @click.option("--workers", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option(
     "--buffer-size",
@@ -105,10 +81,10 @@ def translate(
         from calque.workflow.api import Tables, open_loaded
         from calque.workflow.show import LineProgress
     options = {"beam": beam, "precision": precision, "sample": sample or None, "seed": seed, "tag": tag}
-    decode = _decode_entries(runs[0], overrides, options)
+    decode = decode_entries(runs[0], overrides, options)
     opened = functools.partial(open_loaded, runs, combine, Tables(**tables), decode, scores)
     with reading() as repairs:
-        source = _Input(repairs, prefix, buffer_size, sentences)
+        source = Input(repairs, prefix, buffer_size, sentences)
         progress = LineProgress("translating", None if sentences else _lines_ahead())
         translations = _translations(opened, source, n_best, invariant, workers, threads, progress)
         with contextlib.closing(translations), progress:
@@ -121,7 +97,7 @@ def _check_sentences(sentences: bool, of_lines: bool) -> None:
         raise click.UsageError("--sentences puts lines together again: without --n-best, --scores and --prefix")
 
 
-def _decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str, object]) -> "list[KeyEntry]":
+def decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str, object]) -> "list[KeyEntry]":
     """What --set and options replace in [decode]. A usage error for a seed where neither they nor the run ask for samples."""
     from calque.experiment import load, override, setting_entry
     from calque.run.folder import EXPERIMENT
@@ -135,7 +111,7 @@ def _decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str,
 
 def _translations(
     open_runs: "Callable[[], Translator]",
-    source: "_Input",
+    source: "Input",
     n_best: int,
     invariant: bool,
     workers: int,
@@ -155,7 +131,7 @@ def _translations(
     return translate_stream(open_runs(), source, n_best, invariant, source.chunk, warn, progress)
 
 
-def _print(translations: "Iterator[list[Translation]]", source: "_Input", n_best: int, scores: bool) -> None:
+def _print(translations: "Iterator[list[Translation]]", source: "Input", n_best: int, scores: bool) -> None:
     """Prints the translations of all lines, those of sentences together."""
     if source.divided is not None:
         for line in source.divided.together(hypotheses[0].text for hypotheses in translations):
@@ -193,7 +169,7 @@ def _lines_ahead() -> int | None:
         return None
 
 
-class _Input:
+class Input:
     """The lines of stdin, each with its prefix where there is a file of prefixes.
 
     The input ends where a line cannot be read, so that the lines before it are translated and printed; `check` then raises the
@@ -258,7 +234,7 @@ def score(run: Path, source: Path, target: Path, precision: str | None, threads:
         sources, targets = repairs.pairs(source, target)
         set_threads(threads)
         given = {"precision": precision, "tag": tag}
-        loaded = load(run, overrides=_decode_entries(run, (), given))
+        loaded = load(run, overrides=decode_entries(run, (), given))
         for k in range(0, len(sources), CHUNK):
             for value in loaded.scores(sources[k : k + CHUNK], targets[k : k + CHUNK]):
                 click.echo(f"{value:.6f}")

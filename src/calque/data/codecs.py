@@ -29,6 +29,8 @@ class Codec(ABC):
     size: int
     begins: tuple[int, ...] = ()
     """Ids that every sentence begins with; a search gets them without a choice and for nothing."""
+    closes: tuple[int, ...] = ()
+    """Ids that every sentence ends with."""
     symbols: tuple[str, ...] = ()
     """Words that are one entry each and are never cut, wherever text has them."""
 
@@ -45,7 +47,10 @@ class Codec(ABC):
 
     def cut(self, ids: Sequence[int], most: int | None) -> Sequence[int]:
         """At most so many ids of a line; those that every line ends with stay."""
-        return ids[:most]
+        behind = len(self.closes)
+        if most is None or not behind < most < len(ids):
+            return ids[:most]
+        return [*ids[: most - behind], *ids[len(ids) - behind :]] if behind else ids[:most]
 
     def cut_anew(self, sentences: Sequence[Sequence[int]], strength: float, seed: int) -> list[list[int]]:
         """The same sentences in other pieces, drawn at random. Raises X229 where words can be cut in one way alone."""

@@ -48,7 +48,7 @@ class ImportedCodec(Codec):
             raise ValueError(f"its first pieces are not {', '.join(SPECIALS)}, or one occurs twice")
         self._lookup = {token: k for k, token in enumerate(pieces.tokens) if k >= len(SPECIALS)}
         self._silent = {0, 1, 2, *pieces.hidden}
-        self.begins = pieces.begins
+        self.begins, self.closes = pieces.begins, pieces.last
         marks = (token for token in pieces.tokens if token.startswith(">>") and token.endswith("<<"))
         self.symbols = tuple(marks) if pieces.marks else ()
 
@@ -59,12 +59,6 @@ class ImportedCodec(Codec):
         inner = [self._lookup.get(piece, UNK) for piece in self._cut(line)]
         around = self._around(bool(inner))
         return [*around[0], *inner, *around[1]]
-
-    def cut(self, ids: Sequence[int], most: int | None) -> Sequence[int]:
-        behind = len(self.listed.last)
-        if most is None or not behind < most < len(ids):
-            return ids[:most]
-        return [*ids[: most - behind], *ids[-behind:]] if behind else ids[:most]
 
     def _around(self, words: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The ids in front of a line and behind it; `words`: it is not blank."""

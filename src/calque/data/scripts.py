@@ -1,6 +1,7 @@
 """The script of a text: which alphabet most of its letters belong to."""
 
 import functools
+import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -33,6 +34,7 @@ _UNSPACED = ("CJK", "THAI", "LAO", "TIBETAN", "MYANMAR", "KHMER")
 """Scripts that are written without spaces between words."""
 _LONGEST_WORD = 5
 """Where letters of these scripts stand together in groups with more of them on average, the groups are no words."""
+_RUN = re.compile(r"\S+")
 COMMON = 0.2
 """A script of so many lines belongs to a side, beside the most frequent one."""
 
@@ -76,6 +78,26 @@ def without_spaces(character: str) -> bool:
     """Whether a character belongs to a script that is written without spaces between words."""
     kind = _class(character)
     return kind >= FIRST and SCRIPTS[kind - FIRST] in _UNSPACED
+
+
+def words_in(text: str) -> list[tuple[int, int]]:
+    """Where each word of a text begins and ends: words stand between spaces; in scripts without spaces, characters are words."""
+    found = []
+    for run in _RUN.finditer(text):
+        begin, alone = run.start(), False
+        for at in range(run.start(), run.end()):
+            character = without_spaces(text[at])
+            if at > begin and (alone or character) and text[at].isalnum():
+                found.append((begin, at))
+                begin = at
+            alone = character
+        found.append((begin, run.end()))
+    return found
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text, see `words_in`."""
+    return [text[begin:end] for begin, end in words_in(text)]
 
 
 def unspaced(lines: Sequence[str]) -> bool:

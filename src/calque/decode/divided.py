@@ -11,6 +11,7 @@ from calque.ground.diagnostics import Diagnostic, Place
 _MARKS = ".!?…؟۔।॥։።፧။។៕"
 """Marks at the end of a sentence: Latin, Arabic, Urdu, of the scripts of India, Armenian, Ethiopic, Burmese, Khmer."""
 _ENDS = re.compile(rf"(?<![{_MARKS}])[{_MARKS}]+[\"'”’»)\]]*(\s+)|(?<![。！？｡])[。！？｡]+[”’」』）]*(\s*)")
+_END = re.compile(rf"[{_MARKS}。！？｡]+[\"'”’»)\]」』）]*\Z")
 _LAST = re.compile(r"[^\W_]*\Z")
 _SHORT = re.compile(r"[0-9]{1,2}|[A-Z][bcdfghjklmnpqrstvwxz]{1,3}")
 """Words behind which a point ends no sentence: numbers such as the German `3. Mai`, and titles such as `Dr.` and `Mrs.`, which are
@@ -37,6 +38,11 @@ def sentences_in(line: str) -> Iterator[tuple[str, str]]:
             yield line[began:end], line[end : found.end()]
             began = found.end()
     yield line[began:], ""
+
+
+def without_end(text: str) -> str:
+    """A text without the marks at its end that end a sentence, and what closes behind them."""
+    return _END.sub("", text).rstrip()
 
 
 def _is_short(before: str) -> bool:

@@ -1,5 +1,6 @@
 """Scores of translations, each with its signature."""
 
+from calque.evaluate.files import evaluate_files
 from calque.evaluate.scores import (
     METRICS,
     TOKENISERS,
@@ -7,7 +8,6 @@ from calque.evaluate.scores import (
     bleu,
     chrf,
     evaluate,
-    evaluate_files,
     meteor,
     ter,
     tokeniser_for,

@@ -3,12 +3,10 @@
 A score without its settings cannot be compared with another, so each carries a signature, in sacrebleu's style.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calque.data.lines import Lines
 from calque.data.scripts import unspaced
 from calque.ground.diagnostics import Diagnostic, Place, error
 
@@ -176,56 +174,6 @@ def evaluate(
         "meteor": meteor_score,
     }
     return [made[name]() for name in metrics]
-
-
-def evaluate_files(
-    hypotheses: Path,
-    references: Path,
-    metrics: Sequence[str] = ("bleu",),
-    *,
-    more: Sequence[Path] = (),
-    tokenize: str = "13a",
-    lowercase: bool = False,
-    meteor_settings: "MeteorSettings | None" = None,
-    read: Callable[[Path], Iterable[str]] = Lines,
-    warn: Callable[[Diagnostic], None] = lambda diagnostic: None,
-) -> list[Score]:
-    """`evaluate` on files, plain or compressed, one sentence per line; `read` gives the lines of one.
-
-    `warn` gets D505 where the tokenisation does not suit the language. Raises D501 where their numbers of lines differ, D502
-    where there are none, and D1 for what cannot be read.
-    """
-    (lines, *others), reference_lines = read_aligned([hypotheses, *more], references, read)
-    if found := misread(reference_lines, Place(str(references)), metrics, tokenize):
-        warn(found)
-    return evaluate(
-        lines,
-        reference_lines,
-        metrics,
-        more=others,
-        tokenize=tokenize,
-        lowercase=lowercase,
-        meteor_settings=meteor_settings,
-    )
-
-
-def read_aligned(
-    hypotheses: Sequence[Path], references: Path, read: Callable[[Path], Iterable[str]] = Lines
-) -> tuple[list[list[str]], list[str]]:
-    """The lines of several translations of one text, and of its references. Raises D501, D502, D1 as `evaluate_files`."""
-    # All are asked for before one is read, so that `-` twice is an error at once.
-    reference, *texts = [read(path) for path in (references, *hypotheses)]
-    reference_lines = list(reference)
-    translations = []
-    for path, text in zip(hypotheses, texts, strict=True):
-        lines = list(text)
-        if len(lines) != len(reference_lines):
-            place = Place(str(path), min(len(lines), len(reference_lines)) + 1)
-            raise error("D501", place, expected=len(reference_lines), found=len(lines), reference=references)
-        translations.append(lines)
-    if not reference_lines:
-        raise error("D502", Place(str(references)))
-    return translations, reference_lines
 
 
 def _as_many(hypotheses: Sequence[str], *references: Sequence[str]) -> None:

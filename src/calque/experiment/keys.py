@@ -183,6 +183,13 @@ class TrainSettings:
         low=0,
         high=1,
     )
+    prefix_pairs: float = key(
+        0.0,
+        "share of the pairs of an update of which only a beginning is learned, some words of the source and as large a part of the "
+        "target, drawn anew each time: for simultaneous translation (Niehues et al. 2018); 0: all pairs are whole",
+        low=0,
+        high=1,
+    )
     label_smoothing: float = key(0.1, "share of the probability spread over the other words", low=0, high=0.999)
     r_drop: float = key(
         0.0,

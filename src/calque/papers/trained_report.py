@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from calque.evaluate.scores import read_aligned
+from calque.evaluate.files import read_aligned
 from calque.evaluate.significance import Runs
 from calque.evaluate.statistics import Measure
 from calque.ground.diagnostics import Place, error

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from calque.data.batches import Batch, collate
 from calque.data.corpus import Pairs
+from calque.data.prefix_pairs import beginnings
 from calque.model import Model
 from calque.train.call import TrainingTask
 from calque.train.optimise import Updater
@@ -41,14 +42,18 @@ def shared_update(
 
 
 def _batch(task: TrainingTask, pairs: Pairs, rows: NDArray[np.int64], seed: int) -> Batch:
-    """The batch of these pairs, their words cut anew where the experiment asks for it."""
-    source_end, strength = task.experiment.data.source_end, task.experiment.train.subword_sampling
-    if not strength:
+    """The batch of these pairs; their words are cut anew, and some pairs cut off, where the experiment asks for it."""
+    source_end, settings, codecs = task.experiment.data.source_end, task.experiment.train, task.prepared.codecs
+    if not settings.subword_sampling and not settings.prefix_pairs:
         return collate(pairs, rows, source_end)
-    source, target = (
-        codec.cut_anew([side[i].tolist() for i in rows], strength, seed + k)
-        for k, (codec, side) in enumerate(zip(task.prepared.codecs, (pairs.sources, pairs.targets), strict=True))
-    )
+    source, target = ([side[i].tolist() for i in rows] for side in (pairs.sources, pairs.targets))
+    if strength := settings.subword_sampling:
+        source, target = (
+            codec.cut_anew(side, strength, seed + k)
+            for k, (codec, side) in enumerate(zip(codecs, (source, target), strict=True))
+        )
+    if settings.prefix_pairs:
+        source, target = beginnings(source, target, codecs, settings.prefix_pairs, seed + len(codecs))
     return collate(Pairs.of(source, target), np.arange(len(rows)), source_end)._replace(
         index=torch.from_numpy(np.array(rows, np.int64))
     )

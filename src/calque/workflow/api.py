@@ -24,6 +24,7 @@ from calque.decode.score import Scores, score, score_versions
 from calque.decode.scorer import COMBINE
 from calque.decode.select import load_selection
 from calque.decode.sentences import with_terms
+from calque.decode.simultaneous import Interpreted, Interpreter, Policy, interpret_lines
 from calque.decode.terms import Phrases
 from calque.decode.translate import InputLine, Prefix, Translation, Translator, force, translate_lines
 from calque.experiment import Experiment, override, setting_entry
@@ -136,6 +137,19 @@ class Run:
         """
         translations = self._candidates(lines, n_best, prefixes, required)
         return translations[0] if isinstance(lines, str) else translations
+
+    def interpreter(self, policy: str = "wait-3", every: int = 1) -> Interpreter:
+        """Translates sentences while they are being read. Raises X808 for an unknown policy, see `Policy`, and X809."""
+        return Interpreter(self.loaded, Policy.of(policy, every))
+
+    def interpret(self, lines: Iterable[str], policy: str = "wait-3", every: int = 1) -> list[Interpreted]:
+        """The translation of each sentence as if it were read word by word, and when each of its words was written.
+
+        Sentences are read as by `translate`. Raises X808 and X809, as `interpreter` does.
+        """
+        if isinstance(lines, str):
+            raise TypeError("expected a list of sentences, found one string")
+        return interpret_lines(self.loaded, given_sentences(lines, "lines"), Policy.of(policy, every), warn=warn_caller)
 
     @overload
     def score(self, pairs: tuple[str, str]) -> float: ...
