@@ -174,3 +174,12 @@ def test_what_is_written_stays_where_an_unknown_word_is_replaced_in_another_way(
     assert so_far.end(3, Translation("Ein Bar schläft", (4, 4, 5), 0.0, 0.0)) == " schläft"
     assert so_far.text == "Ein Foo schläft"
     assert so_far.delays == [1, 2, 3]
+
+
+def test_a_line_in_capitals_has_a_translation_in_capitals() -> None:
+    so_far = Interpreted()
+    codec, ids = WordCodec(Vocabulary(["Ein", "Hund", ",", "der"])), (4, 5, 6, 7)
+    assert so_far.write(Policy.of("wait-1"), codec, 1, Translation("EIN HUND", ids[:2], 0.0, 0.0), str.upper) == "EIN"
+    assert so_far.write(Policy.of("wait-1"), codec, 2, Translation("Ein Hund", ids[:2], 0.0, 0.0), str.upper) == " HUND"
+    assert so_far.end(3, Translation("Ein Hund, der", ids, 0.0, 0.0), str.upper) == ", DER"
+    assert (so_far.text, so_far.delays) == ("EIN HUND, DER", [1, 3, 3])

@@ -5,6 +5,7 @@ policy says how many words of that translation are written; the rest is given up
 goes on: the full stop at the end of a translation waits. When the source has ended, all of its translation is written.
 """
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,9 @@ class Policy:
         return read % self.every == 0 and (self.kind != "wait" or read >= self.k)
 
 
+Letters = Callable[[str], str]
+
+
 @dataclass
 class Interpreted:
     """A sentence whose translation has begun."""
@@ -76,29 +80,34 @@ class Interpreted:
     earlier: list[list[str]] = field(default_factory=list)
     """translations of fewer words that the policy looks at"""
 
-    def write(self, policy: Policy, target: Codec, read: int, found: Translation) -> str:
-        """Writes what the policy allows of a translation of `read` words. Returns the text that is new, as it follows the other."""
+    def write(self, policy: Policy, target: Codec, read: int, found: Translation, letters: Letters = str) -> str:
+        """Writes what the policy allows of a translation of `read` words. Returns the text that is new, as it follows the other.
+
+        `letters` puts it in the letter case that the source asks for.
+        """
         words = split_words(without_end(target.decode(list(found.ids))))
         count = policy.words(read, words, self.earlier)
         self.earlier = [*self.earlier, words][-policy.looks_back :] if policy.looks_back else []
         ids, count = _beginning(target, found.ids, words[: max(0, count)])
-        return self._extend(ids, without_end(found.text), count, read) if len(ids) > len(self.ids) else ""
+        if len(ids) <= len(self.ids):
+            return ""
+        return self._extend(ids, without_end(found.text), count, read, letters)
 
-    def end(self, read: int, found: Translation) -> str:
+    def end(self, read: int, found: Translation, letters: Letters = str) -> str:
         """Writes the whole translation of the whole source. Returns the text that is new."""
-        return self._extend(found.ids, found.text, len(words_in(found.text)), read)
+        return self._extend(found.ids, found.text, len(words_in(found.text)), read, letters)
 
-    def _extend(self, ids: Sequence[int], text: str, count: int, read: int) -> str:
+    def _extend(self, ids: Sequence[int], text: str, count: int, read: int, letters: Letters) -> str:
         """Appends up to word `count` of a text. A word that is written may get an end, such as a comma: its delay is then that of
         its end.
         """
         places, old = words_in(text)[:count], words_in(self.text)
         if not places:
             return ""
-        # Unknown words may be replaced in another way when more is known; what is written stays.
-        same = text.startswith(self.text)
+        # When more is known, unknown words may be replaced in another way, and letter case may be another; what is written stays.
+        same = text[: len(self.text)].lower() == self.text.lower()
         begin = len(self.text) if same else places[min(len(old), len(places)) - 1][1]
-        added = text[begin : places[-1][1]]
+        added = letters(text[begin : places[-1][1]])
         self.ids, self.text = tuple(ids), self.text + added
         new = words_in(self.text)
         kept = len(old) - (bool(old) and new[len(old) - 1] != old[-1])
@@ -132,18 +141,23 @@ def interpret_lines(
     every = [Interpreted() for _ in lines]
     for read in filter(policy.translates, range(1, max(map(len, ends), default=0))):
         reading = [i for i, each in enumerate(ends) if read < len(each)]
-        asked = [_asked(lines[i][: ends[i][read - 1]], every[i]) for i in reading]
-        for i, (found, *_) in zip(reading, translate_lines(loaded, asked, 1, invariant), strict=True):
-            every[i].write(policy, loaded.target, read, found)
+        begun = [lines[i][: ends[i][read - 1]] for i in reading]
+        asked = [_asked(line, every[i]) for i, line in zip(reading, begun, strict=True)]
+        for i, line, (found, *_) in zip(reading, begun, translate_lines(loaded, asked, 1, invariant), strict=True):
+            every[i].write(policy, loaded.target, read, found, _letters(loaded, line))
     whole = list(map(_asked, lines, every))
     results = translate_lines(loaded, whole, 1, invariant, first, warn, progress)
-    for one, each, (found, *_) in zip(every, ends, results, strict=True):
-        one.end(len(each), found)
+    for one, line, each, (found, *_) in zip(every, lines, ends, results, strict=True):
+        one.end(len(each), found, _letters(loaded, line))
     return every
 
 
 def _asked(source: str, so_far: Interpreted) -> InputLine:
     return (source, so_far.ids) if so_far.ids else source
+
+
+def _letters(loaded: Translator, source: str) -> Letters:
+    return functools.partial(loaded.source.in_letters_of, source)
 
 
 def _check(loaded: Translator) -> None:
@@ -178,12 +192,12 @@ class Interpreter:
             self._newest = None
             return ""
         self._newest = found = self._translated(source)
-        return self.so_far.write(self.policy, self.loaded.target, read, found)
+        return self.so_far.write(self.policy, self.loaded.target, read, found, _letters(self.loaded, source))
 
     def end(self) -> str:
         """The sentence has ended: writes the rest of its translation, and begins another sentence."""
         found = self._newest or self._translated(self.source)
-        added = self.so_far.end(len(words_in(self.source)), found)
+        added = self.so_far.end(len(words_in(self.source)), found, _letters(self.loaded, self.source))
         self.source, self.so_far, self._newest = "", Interpreted(), None
         return added
 
