@@ -7,30 +7,17 @@ twice: the first time what models know of its pairs is computed, the second time
 way that was found (temperature, reach, share: see `calque.decode.nearest`), and seconds.
 """
 
-import argparse
-import gzip
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import sacrebleu
-import torch
+from scored_run import arguments, finish, lines_of, read
 
 import calque
 from calque.decode.memory import Memory
 from calque.decode.recall import Recall
 from calque.decode.translate import Translator, translate_lines
-from calque.ground.allocation import keep_freed_memory
-from calque.ledger.entry import conditions, publish
-
-LEDGER = Path(__file__).resolve().parents[1] / "docs" / "results"
-
-
-def lines_of(path: Path) -> list[str]:
-    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return text.decode().splitlines()
 
 
 def timed(loaded: Translator, sources: Sequence[str], references: Sequence[str]) -> tuple[float, float]:
@@ -44,17 +31,9 @@ def timed(loaded: Translator, sources: Sequence[str], references: Sequence[str])
 
 def main() -> None:
     """Measure, print or record."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    for name in ("run", "source", "reference", "memory_source", "memory_target"):
-        parser.add_argument(name, type=Path)
+    parser = arguments(__doc__, "Translations with a translation memory", "memory_source", "memory_target")
     parser.add_argument("--sizes", type=int, nargs="*", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
-    parser.add_argument("--title", default="Translations with a translation memory", help="of the entry")
-    parser.add_argument("--note", default="", help="what the run and the memory are, for the ledger")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    keep_freed_memory()
+    given = read(parser)
     sources, references = lines_of(given.source), lines_of(given.reference)
     sides = lines_of(given.memory_source), lines_of(given.memory_target)
     loaded = calque.load(given.run).loaded
@@ -72,14 +51,12 @@ def main() -> None:
         found = {"BLEU": bleu, "seconds to open": round(opened, 2), "seconds": first, "seconds, again": again}
         found |= dict(zip(("temperature", "reach", "share"), recall.ways[0], strict=True))
         figures |= {f"{size:,} pairs: {name}": value for name, value in found.items()}
-    where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(sources)}
-    if given.record:
-        files = (given.source, given.reference, given.memory_source, given.memory_target)
-        sizes = "".join(f" {size}" for size in given.sizes)
-        command = f"python benchmarks/memory.py RUN {' '.join(file.name for file in files)}"
-        command += f"{' --sizes' + sizes if sizes else ''} --threads {given.threads}"
-        publish(LEDGER, given.record, given.title, "quality", command, figures, where, notes=given.note)
-    print(json.dumps({"figures": figures, "conditions": where}, indent=1))
+    files = (given.source, given.reference, given.memory_source, given.memory_target)
+    sizes = "".join(f" {size}" for size in given.sizes)
+    command = (
+        f"python benchmarks/memory.py RUN {' '.join(file.name for file in files)}{' --sizes' + sizes if sizes else ''}"
+    )
+    finish(given, command, figures, loaded, len(sources))
 
 
 if __name__ == "__main__":

@@ -8,23 +8,17 @@ too. One JSON object comes out: BLEU of each, and the seconds of the text as it 
 letter case could reach: the translations of the text as it is, in capitals or without full stops.
 """
 
-import argparse
-import json
 import random
 import string
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import sacrebleu
-import torch
+from scored_run import arguments, finish, lines_of, read
 
 import calque
 from calque.decode.translate import translate_lines
-from calque.ground.allocation import keep_freed_memory
-from calque.ledger.entry import conditions, publish
 
-LEDGER = Path(__file__).resolve().parents[1] / "docs" / "results"
 EACH = 8
 """Words for each typo; a line has one at least."""
 
@@ -68,17 +62,8 @@ def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
 
 def main() -> None:
     """Measure, print or record."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("reference", type=Path)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
-    parser.add_argument("--note", default="", help="what the run is, for the ledger")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    keep_freed_memory()
-    sources, references = (path.read_text(encoding="utf-8").splitlines() for path in (given.source, given.reference))
+    given = read(arguments(__doc__, "Translations of text in capitals, of titles, and of text with typos"))
+    sources, references = lines_of(given.source), lines_of(given.reference)
     chance = random.Random(1)
     forms = {**FORMS, "typos": (lambda line: with_typos(line, chance), same)}
     written = {name: (list(map(one, sources)), list(map(other, references))) for name, (one, other) in forms.items()}
@@ -97,14 +82,8 @@ def main() -> None:
                     for other in ("in capitals", "titles"):
                         reached = map(forms[other][1], texts)
                         figures[f"BLEU, {other}, of the text as it is"] = bleu(list(reached), written[other][1])
-    where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(sources)}
-    if given.record:
-        command = (
-            f"python benchmarks/robustness.py RUN {given.source.name} {given.reference.name} --threads {given.threads}"
-        )
-        title = "Translations of text in capitals, of titles, and of text with typos"
-        publish(LEDGER, given.record, title, "quality", command, figures, where, notes=given.note)
-    print(json.dumps({"figures": figures, "conditions": where}, indent=1))
+    command = f"python benchmarks/robustness.py RUN {given.source.name} {given.reference.name}"
+    finish(given, command, figures, loaded, len(sources))
 
 
 if __name__ == "__main__":

@@ -7,24 +7,18 @@ comes out: BLEU, how far the words lag behind (LAAL, AL, DAL in words, AP), and 
 what is then written, mean and 95th percentile over the first 50 lines.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
 from statistics import fmean, quantiles
 
 import sacrebleu
-import torch
+from scored_run import arguments, finish, lines_of, read
 
 import calque
 from calque.data.scripts import split_words
 from calque.decode.simultaneous import Interpreter, Policy, interpret_lines
 from calque.decode.translate import Translator, translate_lines
 from calque.evaluate.lagging import Delays, lagging
-from calque.ground.allocation import keep_freed_memory
-from calque.ledger.entry import conditions, publish
 
-LEDGER = Path(__file__).resolve().parents[1] / "docs" / "results"
 POLICIES = (
     "wait-1",
     "wait-2",
@@ -61,36 +55,21 @@ def measured(loaded: Translator, lines: list[str], references: list[str], policy
 
 def main() -> None:
     """Measure, print or record."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("reference", type=Path)
+    parser = arguments(__doc__, "Sentences translated while they are read")
     parser.add_argument("--policies", nargs="+", default=POLICIES)
     parser.add_argument("--beam", type=int)
     parser.add_argument("--lines", type=int, default=1000)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
-    parser.add_argument("--note", default="", help="what the run is, for the ledger")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    keep_freed_memory()
-    lines, references = (
-        path.read_text(encoding="utf-8").splitlines()[: given.lines] for path in (given.source, given.reference)
-    )
+    given = read(parser)
+    lines, references = (lines_of(path)[: given.lines] for path in (given.source, given.reference))
     loaded = calque.load(given.run, **({"beam": given.beam} if given.beam else {})).loaded
     whole = [best[0].text for best in translate_lines(loaded, lines)]
     figures = {"whole lines: BLEU": round(sacrebleu.corpus_bleu(whole, [references]).score, 2)}
     for policy in given.policies:
         each = measured(loaded, lines, references, Policy.of(policy))
         figures |= {f"{policy}: {name}": value for name, value in each.items()}
-    where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(lines)}
-    if given.record:
-        command = f"python benchmarks/simultaneous.py RUN {given.source.name} {given.reference.name}"
-        command += f" --policies {' '.join(given.policies)} --threads {given.threads}"
-        command += f" --beam {given.beam}" * bool(given.beam)
-        title = "Sentences translated while they are read"
-        publish(LEDGER, given.record, title, "quality", command, figures, where, notes=given.note)
-    print(json.dumps({"figures": figures, "conditions": where}, indent=1))
+    command = f"python benchmarks/simultaneous.py RUN {given.source.name} {given.reference.name}"
+    command += f" --policies {' '.join(given.policies)}" + f" --beam {given.beam}" * bool(given.beam)
+    finish(given, command, figures, loaded, len(lines))
 
 
 if __name__ == "__main__":

@@ -8,25 +8,19 @@ number of words that are needed instead of two, and with scores that are means o
 translations that have all phrases in whole words, their length, and seconds.
 """
 
-import argparse
-import json
 import random
 import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import sacrebleu
-import torch
+from scored_run import arguments, finish, lines_of, read
 
 import calque
 from calque.decode import required, translate
 from calque.decode.terms import stands_in
 from calque.decode.translate import InputLine, Translator, translate_lines
-from calque.ground.allocation import keep_freed_memory
-from calque.ledger.entry import conditions, publish
 
-LEDGER = Path(__file__).resolve().parents[1] / "docs" / "results"
 KINDS = {"1 word": (1, 1), "2 words": (2, 1), "3 words": (3, 1), "4 words in a row": (1, 4)}
 """Phrases of a line, and words of a phrase."""
 WAYS = {
@@ -74,20 +68,10 @@ def measured(
 
 def main() -> None:
     """Measure, print or record."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("reference", type=Path)
+    parser = arguments(__doc__, "Translations with phrases drawn from their references")
     parser.add_argument("--lines", type=int, default=1000)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--record", metavar="ID", help="write an entry of the ledger")
-    parser.add_argument("--note", default="", help="what the run is, for the ledger")
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    keep_freed_memory()
-    sources, references = (
-        path.read_text(encoding="utf-8").splitlines()[: given.lines] for path in (given.source, given.reference)
-    )
+    given = read(parser)
+    sources, references = (lines_of(path)[: given.lines] for path in (given.source, given.reference))
     loaded = calque.load(given.run).loaded
     translate_lines(loaded, sources[:50])  # what is made once
     figures: dict[str, float] = {}
@@ -99,12 +83,8 @@ def main() -> None:
         for way, (required.SLOTS, translate.UNDILUTED) in WAYS.items():
             for name, value in measured(loaded, asked, references, needed).items():
                 figures[f"{kind}, {way}: {name}"] = value
-    where = {**conditions(loaded.decode.precision), "beam": loaded.decode.beam, "lines": len(sources)}
-    if given.record:
-        command = f"python benchmarks/terms.py RUN {given.source.name} {given.reference.name} --threads {given.threads}"
-        title = "Translations with phrases drawn from their references"
-        publish(LEDGER, given.record, title, "quality", command, figures, where, notes=given.note)
-    print(json.dumps({"figures": figures, "conditions": where}, indent=1))
+    command = f"python benchmarks/terms.py RUN {given.source.name} {given.reference.name}"
+    finish(given, command, figures, loaded, len(sources))
 
 
 if __name__ == "__main__":
