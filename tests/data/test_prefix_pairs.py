@@ -59,6 +59,17 @@ def codec_tokens(codec: Codec) -> list[str]:
     return codec.tokens(range(codec.size))
 
 
+def test_symbols_are_no_words() -> None:
+    codec = WordCodec(Vocabulary(["<2de>", *"abcdefghi"]))
+    codec.symbols = ("<2de>",)
+    (tagged,), (target,) = codec.encode(["<2de> a b c"]), codec.encode(["a b c d e f"])
+    sources, targets = beginnings([tagged] * 50, [target] * 50, (codec, codec), 1.0, 1)
+    assert {(codec.decode(a), codec.decode(b)) for a, b in zip(sources, targets, strict=True)} == {
+        ("<2de> a", "a b"),
+        ("<2de> a b", "a b c d"),
+    }
+
+
 class Closed(WordCodec):
     """Its sentences begin and end with ids of their own, as those of imported models."""
 

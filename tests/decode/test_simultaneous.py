@@ -10,6 +10,7 @@ from decode_oracle import MODELS, make
 from calque.data.codecs import Codec, MergeCodec, WordCodec
 from calque.data.merges import Merges
 from calque.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from calque.decode.sentences import with_tag
 from calque.decode.simultaneous import Interpreted, Interpreter, Policy, interpret_lines
 from calque.decode.translate import Translation, Translator, translate_lines
 from calque.experiment import DecodeSettings
@@ -183,3 +184,46 @@ def test_a_line_in_capitals_has_a_translation_in_capitals() -> None:
     assert so_far.write(Policy.of("wait-1"), codec, 2, Translation("Ein Hund", ids[:2], 0.0, 0.0), str.upper) == " HUND"
     assert so_far.end(3, Translation("Ein Hund, der", ids, 0.0, 0.0), str.upper) == ", DER"
     assert (so_far.text, so_far.delays) == ("EIN HUND, DER", [1, 3, 3])
+
+
+def test_symbols_are_no_words() -> None:
+    """A tag that the translator puts in front of a line, and one that the line has, give the same."""
+    loaded = translator("transformer")
+    symbols = WordCodec(Vocabulary("abcdefghi"))
+    symbols.symbols = ("a",)
+    loaded = replace(loaded, source=symbols)
+    for policy in ("wait-1", "agree-2"):
+        own, put = (
+            interpret_lines(one, [line], Policy.of(policy))[0]
+            for one, line in ((loaded, "a c d e f g"), (with_tag(loaded, "a"), "c d e f g"))
+        )
+        assert (own.text, own.delays) == (put.text, put.delays)
+        assert len(set(own.delays)) > 1
+    interpreter = Interpreter(loaded, Policy.of("wait-1"))
+    assert interpreter.read("a") == ""
+    assert interpreter.read("c") != ""
+
+
+def test_words_are_joined_as_their_scripts_are_written() -> None:
+    def source(*words: str) -> str:
+        interpreter = Interpreter(translator("transformer"), Policy.of("wait-100"))
+        for word in words:
+            interpreter.read(word)
+        return interpreter.source
+
+    assert source("A man", " is ", "", "walking.") == "A man is walking."
+    assert source("你好，", "世界", "。") == "你好，世界。"
+    assert source("今年是", "2024", "年，", "你好") == "今年是2024年，你好"
+    assert source("12", "30") == "12 30"
+
+
+def test_a_long_line_is_decoded_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec, calls = WordCodec(Vocabulary("abcdefghi")), []
+    decode = codec.decode
+    monkeypatch.setattr(codec, "decode", lambda ids: calls.append(len(ids)) or decode(ids))
+    ids = tuple(4 + i % 9 for i in range(400))
+    whole, so_far = Translation(decode(list(ids)), ids, 0.0, 0.0), Interpreted()
+    for read in range(1, 300):
+        so_far.write(Policy.of("wait-1"), codec, read, whole)
+    assert len(so_far.delays) == 299
+    assert len(calls) <= 3 * 299

@@ -9,7 +9,7 @@ import torch
 from decode_oracle import naive_beam, next_word, varied
 
 from calque.data.codecs import WordCodec
-from calque.data.imported_codec import ImportedCodec, ImportedPieces
+from calque.data.imported_codec import ImportedCodec
 from calque.data.vocabulary import EOS, Vocabulary
 from calque.decode.prepare import prepare_for_decoding
 from calque.decode.translate import EMPTY, Translator, force, translate_lines, translate_stream
@@ -177,10 +177,10 @@ def test_an_ensemble_reads_each_line_with_each_codec(loaded: Translator) -> None
 
 def test_a_line_that_is_cut_keeps_the_ids_behind_it() -> None:
     """Those of an imported model: its end and its language."""
-    codec = SimpleNamespace(listed=ImportedPieces((), last=(2, 90)))
+    codec = SimpleNamespace(closes=(2, 90))
     ids = [5, 6, 7, 8, 2, 90]
-    assert [ImportedCodec.cut(codec, ids, most) for most in (None, 6, 4, 2)] == [ids, ids, [5, 6, 2, 90], [5, 6]]  # type: ignore[arg-type]  # it needs the list alone
-    assert ImportedCodec.cut(SimpleNamespace(listed=ImportedPieces(())), ids, 4) == [5, 6, 7, 8]  # type: ignore[arg-type]  # likewise
+    assert [ImportedCodec.cut(codec, ids, most) for most in (None, 6, 4, 2)] == [ids, ids, [5, 6, 2, 90], [5, 6]]  # type: ignore[arg-type]  # it needs no more
+    assert ImportedCodec.cut(SimpleNamespace(closes=()), ids, 4) == [5, 6, 7, 8]  # type: ignore[arg-type]  # likewise
 
 
 def test_ids_of_a_prefix_are_those_of_words() -> None:

@@ -60,6 +60,7 @@ def test_white_space_and_a_byte_that_is_no_text(calque: Run, run: Path) -> None:
         (["--policy", "soon"], "error[X808]"),
         (["--set", "decode.sample=true"], "error[X809]"),
         (["--pieces", "--delays", "x"], "--pieces answers at once"),
+        (["--delays", "no/such/folder/x"], "error[X408]"),
         (["--every", "0"], "--every"),
     ],
 )

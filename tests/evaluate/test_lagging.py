@@ -76,16 +76,27 @@ def test_scores_of_files(tmp_path: Path) -> None:
     "bad",
     [
         *("", "[]", "1", '{"delays": [1]}'),
-        *({"delays": delays, "source_length": 2} for delays in ([3], [-1], ["x"], 1)),
+        *({"delays": delays, "source_length": 2} for delays in ([3, 3], [-1, 1], ["1", "2"], "12", [2, 1], 1)),
+        {"delays": [1, 1], "source_length": "2"},
         {"delays": [1], "source_length": None},
     ],
 )
 def test_what_is_no_delay_is_told_with_its_line(tmp_path: Path, bad: object) -> None:
-    text, reference, delays = files(tmp_path, [{"delays": [1], "source_length": 2}, bad])
+    text, reference, delays = files(tmp_path, [{"delays": [1, 2], "source_length": 2}, bad])
     with pytest.raises(CalqueError) as caught:
         evaluate_files(text, reference, delays=delays)
     (found,) = caught.value.diagnostics
     assert (found.code, found.where.line) == ("D522", 2)
+
+
+def test_delays_of_another_translation_are_told(tmp_path: Path) -> None:
+    text, reference, delays = files(
+        tmp_path, [{"delays": [1, 1], "source_length": 2}, {"delays": [1], "source_length": 2}]
+    )
+    with pytest.raises(CalqueError) as caught:
+        evaluate_files(text, reference, delays=delays)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.where.line, found.fields) == ("D523", 2, {"expected": 2, "found": 1})
 
 
 def test_as_many_lines_as_sentences(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The command of simultaneous translation."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, loading, reading, root, set_threads, write_out
 from calque.cli.decode_options import TABLES, TAG
 from calque.cli.using import Input, decode_entries
+from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
     from calque.decode.simultaneous import Interpreted, Policy
@@ -71,6 +73,8 @@ def interpret(
         from calque.decode.simultaneous import Policy
         from calque.workflow.api import Tables, open_loaded
     rule = Policy.of(policy, every)
+    if delays is not None and not os.access(delays.parent, os.W_OK):
+        raise error("X408", Place(str(delays)), reason="its folder is not there, or cannot be written to")
     decode = decode_entries(runs[0], overrides, {"beam": beam, "precision": precision, "tag": tag})
     with reading() as repairs:
         source = Input(repairs, None, 1 if pieces else None)
@@ -100,9 +104,9 @@ def _answer(loaded: "Translator", policy: "Policy", source: Input) -> None:
 
 def _interpreted(
     loaded: "Translator", policy: "Policy", source: Input, invariant: bool
-) -> "Iterator[tuple[str, Interpreted]]":
-    """Each line with its translation, which is printed."""
-    from calque.decode.simultaneous import interpret_lines
+) -> "Iterator[tuple[str, int, Interpreted]]":
+    """Each line with the number of its words and its translation, which is printed."""
+    from calque.decode.simultaneous import interpret_lines, source_words
     from calque.decode.translate import chunks
 
     for first, some in chunks(source, source.chunk):
@@ -111,15 +115,12 @@ def _interpreted(
             lines, interpret_lines(loaded, lines, policy, invariant, first, source.warn), strict=True
         ):
             click.echo(found.text)
-            yield line, found
+            yield line, len(source_words(loaded, line)), found
 
 
-def _row(number: int, each: "tuple[str, Interpreted]") -> str:
+def _row(number: int, each: "tuple[str, int, Interpreted]") -> str:
     """A sentence as a line of SimulEval's `instances.log`."""
-    from calque.data.scripts import split_words
-
-    line, found = each
-    words = split_words(line)
+    line, words, found = each
     row = {
         "index": number,
         "prediction": found.text,
@@ -127,7 +128,7 @@ def _row(number: int, each: "tuple[str, Interpreted]") -> str:
         "elapsed": [0] * len(found.delays),
         "prediction_length": len(found.delays),
         "reference": "",
-        "source": " ".join(words),
-        "source_length": len(words),
+        "source": line,
+        "source_length": words,
     }
     return json.dumps(row, ensure_ascii=False) + "\n"

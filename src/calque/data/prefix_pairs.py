@@ -35,10 +35,12 @@ def beginnings(
 
 
 def word_ends(codec: Codec, ids: Ids) -> list[int]:
-    """Behind how many ids each word of a sentence ends; what every sentence begins and ends with is no word."""
+    """Behind how many ids each word of a sentence ends; symbols, and what every sentence begins and ends with, are no words."""
     first, last = len(codec.begins), len(ids) - len(codec.closes)
     begins, opens = _edges(codec)
-    ends = [i for i in range(first + 1, last) if begins[ids[i]] and not opens[ids[i - 1]]]
+    ends = [
+        i for i in range(first + 1, last) if begins[ids[i]] and not opens[ids[i - 1]]
+    ]  # a symbol opens the next word
     return [*ends, last] if last > first else []
 
 
@@ -48,8 +50,8 @@ def _first(codec: Codec, ids: Ids, end: int) -> Ids:
 
 @functools.lru_cache(maxsize=4)
 def _edges(codec: Codec) -> tuple[list[bool], list[bool]]:
-    """For each entry of a vocabulary, whether it may begin a word, and whether it always goes on with the next."""
+    """For each entry of a vocabulary, whether it may begin a word, and whether it always goes on with the next, as symbols do."""
     tokens = codec.tokens(range(codec.size))
     pieces = any(token.startswith(START) for token in tokens)
     begins = [not pieces or token.startswith(START) or without_spaces(token[:1] or " ") for token in tokens]
-    return begins, [token.endswith(JOINER) for token in tokens]
+    return begins, [token.endswith(JOINER) or token in codec.symbols for token in tokens]

@@ -88,7 +88,7 @@ class Interpreted:
         words = split_words(without_end(target.decode(list(found.ids))))
         count = policy.words(read, words, self.earlier)
         self.earlier = [*self.earlier, words][-policy.looks_back :] if policy.looks_back else []
-        ids, count = _beginning(target, found.ids, words[: max(0, count)])
+        ids, count = _beginning(target, found.ids, words[: max(0, count)], len(self.ids))
         if len(ids) <= len(self.ids):
             return ""
         return self._extend(ids, without_end(found.text), count, read, letters)
@@ -115,12 +115,24 @@ class Interpreted:
         return added
 
 
-def _beginning(target: Codec, ids: Sequence[int], words: list[str]) -> tuple[Sequence[int], int]:
-    """The ids of a translation that write its first words and nothing else, or fewer words where it has no such ids; how many."""
-    cuts = [split_words(target.decode(list(ids[:end]))) for end in range(len(ids) + 1)]
-    while words and words not in cuts:
-        words = words[:-1]
-    return ids[: len(cuts) - 1 - cuts[::-1].index(words)] if words else (), len(words)
+def _beginning(target: Codec, ids: Sequence[int], words: Sequence[str], written: int) -> tuple[Sequence[int], int]:
+    """The ids of a translation, more than are `written`, that write its first words and nothing else, or fewer of these words where
+    it has no such ids; and how many words.
+    """
+    best = written, 0
+    for end in range(written + 1, len(ids) + 1):
+        cut = split_words(target.decode(list(ids[:end])))
+        if len(cut) > len(words):
+            break
+        if cut == list(words[: len(cut)]):
+            best = end, len(cut)
+    return ids[: best[0]], best[1]
+
+
+def source_words(loaded: Translator, line: str) -> list[int]:
+    """Where each word of a source ends; symbols, such as tags, are no words."""
+    symbols = loaded.source.symbols
+    return [end for begin, end in words_in(line) if line[begin:end] not in symbols]
 
 
 def interpret_lines(
@@ -137,7 +149,7 @@ def interpret_lines(
     All lines are read at once, so that they share batches. Raises X809 where words are drawn by chance.
     """
     _check(loaded)
-    ends = [[end for _, end in words_in(line)] for line in lines]
+    ends = [source_words(loaded, line) for line in lines]
     every = [Interpreted() for _ in lines]
     for read in filter(policy.translates, range(1, max(map(len, ends), default=0))):
         reading = [i for i, each in enumerate(ends) if read < len(each)]
@@ -182,9 +194,9 @@ class Interpreter:
 
     def read(self, words: str) -> str:
         """Reads some more words, and writes what the policy allows."""
-        before = len(words_in(self.source))
+        before = len(source_words(self.loaded, self.source))
         self.source = _joined(self.source, words)
-        ends = [end for _, end in words_in(self.source)]
+        ends = source_words(self.loaded, self.source)
         return "".join(self._advance(read, self.source[: ends[read - 1]]) for read in range(before + 1, len(ends) + 1))
 
     def _advance(self, read: int, source: str) -> str:
@@ -197,7 +209,7 @@ class Interpreter:
     def end(self) -> str:
         """The sentence has ended: writes the rest of its translation, and begins another sentence."""
         found = self._newest or self._translated(self.source)
-        added = self.so_far.end(len(words_in(self.source)), found, _letters(self.loaded, self.source))
+        added = self.so_far.end(len(source_words(self.loaded, self.source)), found, _letters(self.loaded, self.source))
         self.source, self.so_far, self._newest = "", Interpreted(), None
         return added
 
@@ -206,8 +218,10 @@ class Interpreter:
 
 
 def _joined(source: str, words: str) -> str:
-    """A sentence and its next words: with a space between them, if one of both scripts has spaces between words."""
+    """A sentence and its next words: with a space between them, unless the letters beside it are of scripts without spaces."""
     source, words = source.rstrip(), words.strip()
     if not source or not words:
         return source or words
-    return source + words if without_spaces(source[-1]) and without_spaces(words[0]) else f"{source} {words}"
+    before, behind = next(filter(str.isalpha, reversed(source)), ""), next(filter(str.isalpha, words), "")
+    beside = [letter for letter in (before, behind) if letter]
+    return source + words if beside and all(map(without_spaces, beside)) else f"{source} {words}"

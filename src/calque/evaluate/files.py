@@ -30,12 +30,12 @@ def evaluate_files(
 
     `delays`: a file of these, see `read_delays`; the scores of `lagging` follow the others. `warn` gets D505 where the tokenisation
     does not suit the language. Raises D501 where their numbers of lines differ, D502 where there are none, D522 for what is no
-    delay, and D1 for what cannot be read.
+    delay, D523 for delays of another translation, and D1 for what cannot be read.
     """
     (lines, *others), reference_lines = read_aligned(
         [hypotheses, *more, *([delays] if delays else [])], references, read
     )
-    lags = [] if delays is None else lagging(read_delays(delays, others.pop()), reference_lines)
+    lags = [] if delays is None else lagging(read_delays(delays, others.pop(), lines), reference_lines)
     if found := misread(reference_lines, Place(str(references)), metrics, tokenize):
         warn(found)
     scores = evaluate(

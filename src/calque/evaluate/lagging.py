@@ -4,6 +4,7 @@ Of a sentence: |x| words of the source, |y| of the translation, |y*| of the refe
 read when word t of the translation was written.
 """
 
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -66,17 +67,24 @@ def lagging(sentences: Sequence[Delays], references: Sequence[str]) -> list[Scor
     return [Score(name, fmean(each), f"unit:word|lines:{len(counted)}", {}) for name, each in values.items()]
 
 
-def read_delays(path: Path, lines: Iterable[str]) -> list[Delays]:
-    """Reads what `calque interpret --delays` writes, lines as in SimulEval's `instances.log`. Raises D522."""
-    return [_delays(line, Place(str(path), number)) for number, line in enumerate(lines, 1)]
+def read_delays(path: Path, lines: Iterable[str], hypotheses: Sequence[str]) -> list[Delays]:
+    """Reads what `calque interpret --delays` writes, lines as in SimulEval's `instances.log`, for as many hypotheses.
+
+    Raises D522 for a line that is none, D523 where a hypothesis has not as many words.
+    """
+    places = (Place(str(path), number) for number in itertools.count(1))
+    return [_delays(*each) for each in zip(lines, hypotheses, places, strict=False)]
 
 
-def _delays(line: str, place: Place) -> Delays:
+def _delays(line: str, hypothesis: str, place: Place) -> Delays:
     try:
         row = json.loads(line)
-        found = Delays(tuple(map(float, row["delays"])), int(row["source_length"]))
-    except (ValueError, TypeError, KeyError, OverflowError):
-        raise error("D522", place) from None
-    if not all(0 <= delay <= found.source for delay in found.delays):
+        found = Delays(tuple(row["delays"]), row["source_length"])
+        right = sorted(found.delays) == list(found.delays) and all(0 <= delay <= found.source for delay in found.delays)
+    except (ValueError, TypeError, KeyError):
+        right = False
+    if not right or not isinstance(found.source, int) or any(isinstance(delay, str) for delay in found.delays):
         raise error("D522", place)
+    if len(found.delays) != (expected := len(words_in(hypothesis))):
+        raise error("D523", place, expected=expected, found=len(found.delays))
     return found
