@@ -82,6 +82,7 @@ def test_python(run: Path) -> None:
 
 def test_a_list_of_terms_holds_here_too(calque: Run, run: Path, tmp_path: Path) -> None:
     terms = tmp_path / "terms.tsv"
-    terms.write_text("c\tI\n")
-    done = calque("interpret", run, "--policy", "wait-1", "--terms", terms, stdin=b"a b c d e\n")
-    assert "I" in done.out.split()
+    terms.write_text("c\tA\n")
+    asked = ["interpret", run, "--policy", "wait-1"]
+    assert "A" not in calque(*asked, stdin=b"a b c d e\n").out.split()
+    assert "A" in calque(*asked, "--terms", terms, stdin=b"a b c d e\n").out.split()
