@@ -26,8 +26,9 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 STAMP := .venv/.installed
 PART ?=
-# One thread for each of the test processes; results do not depend on it.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+# One thread for each of the test processes; results do not depend on it. Tests start hundreds of processes: bytecode is kept for
+# them, whatever the environment says.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 # The tests whose products are oneDNN's or Calque's own: those in float64 are neither.
 PRODUCTS := tests/decode/test_products.py tests/native tests/train/test_optimise.py
 # The tests whose results depend on how the processor rounds.

@@ -51,7 +51,7 @@ def run(seed: int, count: int) -> float:
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("seed", range(1))
 def test_random_texts(seed: int) -> None:
-    run(seed, 1000)
+    run(seed, 300)
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_texts_of_any_characters(body: str) -> None:
 def test_random_programs_are_often_valid() -> None:
     """The generator would prove little if its programs were refused."""
     draw, valid = random.Random(1), 0
-    for _ in range(200):
+    for _ in range(100):
         body = program(draw)
         try:
             found = checked(body)
@@ -80,4 +80,4 @@ def test_random_programs_are_often_valid() -> None:
         again = checked(found.text)
         assert again.text == found.text
         assert [node.path for node in again.encoder.nodes()] == [node.path for node in found.encoder.nodes()]
-    assert valid > 40
+    assert valid > 20

@@ -11,7 +11,7 @@ from calque.layers.registry import builtin
 from calque.prove import prove_layer, prove_text, prover, random_program
 from calque.prove.case import POISON, ProofCase, sentence
 from calque.prove.laws import LONG
-from calque.prove.prover import LAWS
+from calque.prove.prover import LAWS, TRIALS
 from parts import some
 
 FAST, DRAWN, SOAK, BATCH = 10, 60, 2200, 10
@@ -98,8 +98,10 @@ NETWORKS = {
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
+@pytest.mark.parametrize("trials", [1, pytest.param(TRIALS, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("layer", builtin().values(), ids=lambda layer: layer.name)
-def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
+def test_every_layer_keeps_the_contract(layer: type[Layer], trials: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prover, "TRIALS", trials)
     report = prove_layer(layer, builtin())
     assert report.passed, str(report)
     assert not report.notes
@@ -108,7 +110,7 @@ def test_every_layer_keeps_the_contract(layer: type[Layer]) -> None:
     assert {v.law for v in report.verdicts} == set().union(*(EXPECTED[side] for side in sides))
 
 
-@pytest.mark.parametrize("layer", some([*builtin().values()]), ids=lambda layer: layer.name)
+@pytest.mark.parametrize("layer", some([*builtin().values()], of=6), ids=lambda layer: layer.name)
 def test_shapes_are_those_of_the_annotations(layer: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prover, "TRIALS", 1)  # other weights have the same shapes
     report = prove_layer(layer, builtin())
@@ -116,7 +118,7 @@ def test_shapes_are_those_of_the_annotations(layer: type[Layer], monkeypatch: py
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", some([*NETWORKS]))
 def test_the_networks_of_the_papers_keep_it(name: str) -> None:
     report = prove_text(NETWORKS[name], builtin(), seed=1)
     assert report.passed, str(report)

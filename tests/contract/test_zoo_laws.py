@@ -41,7 +41,7 @@ def small(name: str) -> CheckedDefinition:
 
 
 @pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize("name", some(zoo.distinct(), of=12))
+@pytest.mark.parametrize("name", some(zoo.distinct(), of=24))
 def test_an_architecture_of_the_zoo_keeps_every_law_and_learns(name: str) -> None:
     checked = small(name)
     report = prove_text(checked.text, builtin(), seed=1)

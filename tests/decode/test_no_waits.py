@@ -52,7 +52,7 @@ def decodes(name: str, precision: torch.dtype, settings: SearchSettings, device:
 NAMES = [*zoo.distinct()]
 
 
-@pytest.mark.parametrize("name", [*some(NAMES, 2, 12)])
+@pytest.mark.parametrize("name", [*some(NAMES, 2, 24)])
 def test_no_architecture_waits_for_an_accelerator(name: str, device: str) -> None:
     decodes(name, torch.bfloat16, SearchSettings(3), device)
 

@@ -24,6 +24,7 @@ from calque.prove.compose import random_program
 from calque.prove.prover import definition
 from calque.train.initialise import initialise
 from instructions import SETS, load
+from parts import mixed
 
 pytestmark = pytest.mark.skipif(not SETS, reason="no compiler, or no kernels for this processor")
 
@@ -140,9 +141,9 @@ def test_a_program_computes_what_its_layers_do(instructions: str, precision: str
         assert (one - other).abs().max() <= close * other.abs().max()
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize(("beams", "precision"), [(1, "float32"), (2, "float32"), (2, "bfloat16")])
-def test_every_kind_of_decoder_has_programs(name: str, beams: int, precision: str) -> None:
+@pytest.mark.parametrize(("name", "how"), mixed(FAMILIES, [(1, "float32"), (2, "float32"), (2, "bfloat16")], of=2))
+def test_every_kind_of_decoder_has_programs(name: str, how: tuple[int, str]) -> None:
+    beams, precision = how
     model = prepared(FAMILIES[name], precision)
     got, want = (decoded(model, SOURCE, words_of(4 * beams, 90), beams, layers) for layers in (False, True))
     assert has_programs(model)

@@ -67,7 +67,7 @@ def test_a_key_of_the_file_itself_is_a_change_too(calque: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "key", some(["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"])
+    "key", some(["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"], of=5)
 )
 def test_a_limit_of_one_call_does_not_stick(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str

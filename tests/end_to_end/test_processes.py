@@ -192,7 +192,7 @@ def test_what_is_typed_is_translated_line_by_line(trained: Path) -> None:
     assert (process.returncode, out.count(b"\n"), err) == (0, 1, b"")
 
 
-@pytest.mark.parametrize("command", ["train", "prepare"])
+@pytest.mark.parametrize("command", ["train", pytest.param("prepare", marks=pytest.mark.slow)])
 def test_a_training_that_cannot_begin_leaves_no_folder(tmp_path: Path, command: str) -> None:
     file = experiment(tmp_path, data__train=["gone.src", "gone.tgt"])
     before = sorted(tmp_path.rglob("*"))

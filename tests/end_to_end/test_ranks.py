@@ -19,20 +19,9 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.jo
 FLOAT64 = Path(__file__).with_name("float64_updates.py")
 
 
-def torchrun(
-    processes: int, *command: object, options: tuple[str, ...] = (), stdin: TextIO | None = None
-) -> "subprocess.Popen[str]":
-    start = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        str(processes),
-        *options,
-    ]
+def python(*command: object, stdin: TextIO | None = None) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [*start, *map(str, command)],
+        [sys.executable, *map(str, command)],
         stdin=stdin,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -41,9 +30,17 @@ def torchrun(
     )
 
 
+def torchrun(
+    processes: int, *command: object, options: tuple[str, ...] = (), stdin: TextIO | None = None
+) -> "subprocess.Popen[str]":
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes)
+    return python(*launcher, *options, *command, stdin=stdin)
+
+
 def train(processes: int, experiment: Path, run: Path, *more: str) -> str:
     """Trains; returns what is printed on stderr."""
-    process = torchrun(processes, "-m", "calque", "train", experiment, "--out", run, *more)
+    command = ("-m", "calque", "train", experiment, "--out", run, *more)
+    process = torchrun(processes, *command) if processes > 1 else python(*command)
     _, err = process.communicate(timeout=180)
     assert process.returncode == 0, err
     return err
