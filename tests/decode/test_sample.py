@@ -40,9 +40,11 @@ def test_streams_of_seeds_lines_and_hypotheses_differ_and_are_uniform() -> None:
     assert abs(stats.spearmanr(numbers[0, :1000:5].numpy(), numbers[0, 1:1000:5].numpy()).statistic) < 0.15
 
 
-def kept(p: list[float], top_k: int, top_p: float) -> list[float]:
+def kept(p: list[float], top_k: int, top_p: float, epsilon: float) -> list[float]:
     """The distribution that is drawn from, by the definition: one word after the other."""
     order = sorted(range(len(p)), key=lambda w: (-p[w], w))[: top_k or None]
+    among = sum(p[w] for w in order)
+    order = [w for k, w in enumerate(order) if k == 0 or p[w] / among >= epsilon]
     whole, before, inside = sum(p[w] for w in order), 0.0, []
     for w in order:
         if before / whole < top_p:
@@ -53,16 +55,27 @@ def kept(p: list[float], top_k: int, top_p: float) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    "how", [(1.0, 0, 1.0), (0.5, 0, 1.0), (2.0, 4, 1.0), (1.0, 0, 0.8), (1.5, 6, 0.7), (1.0, 1, 1.0)]
+    "how",
+    [
+        (1.0, 0, 1.0, 0.0),
+        (0.5, 0, 1.0, 0.0),
+        (2.0, 4, 1.0, 0.0),
+        (1.0, 0, 0.8, 0.0),
+        (1.5, 6, 0.7, 0.0),
+        (1.0, 1, 1.0, 0.0),
+        (1.0, 0, 1.0, 0.02),
+        (1.5, 30, 0.8, 0.03),
+        (1.0, 0, 1.0, 1.0),
+    ],
 )
-def test_frequencies_are_those_of_the_softmax(how: tuple[float, int, float]) -> None:
-    temperature, top_k, top_p = how
+def test_frequencies_are_those_of_the_softmax(how: tuple[float, int, float, float]) -> None:
+    temperature, top_k, top_p, epsilon = how
     logits = torch.randn(90, generator=torch.Generator().manual_seed(3)) * 1.5
     weights = [math.exp(x / temperature) for x in logits[EOS:].tolist()]
-    expected = [0.0] * EOS + kept([w / sum(weights) for w in weights], top_k, top_p)
+    expected = [0.0] * EOS + kept([w / sum(weights) for w in weights], top_k, top_p, epsilon)
     rows = 20_000
     u = uniform(stream(7, torch.arange(rows)), 1)
-    words = draw(logits.expand(rows, -1), EOS, Sampling(temperature, top_k, top_p), u)
+    words = draw(logits.expand(rows, -1), EOS, Sampling(temperature, top_k, top_p, epsilon=epsilon), u)
     counts = torch.bincount(words, minlength=90)
     assert all(n == 0 for n, p in zip(counts.tolist(), expected, strict=True) if p == 0)
     often = [w for w in range(90) if expected[w] * rows >= 5]

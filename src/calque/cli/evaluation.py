@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from calque.evaluate.meteor_metric import MeteorSettings
 
 
-def SCORING(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of scores."""
+def SETTINGS(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say how a score is computed."""
     for option in (
         click.option(
             "--meteor-version",
@@ -35,12 +35,17 @@ def SCORING(command: Callable[..., None]) -> Callable[..., None]:
             help="Tokenisation of BLEU. With none, METEOR also splits at spaces; else it normalises by its own rules. With zh, "
             "char and ja-mecab, Chinese characters are words of TER.",
         ),
-        click.option(
-            "--metric", "metrics", multiple=True, type=click.Choice(METRICS), default=["bleu"], help="A score; repeat."
-        ),
     ):
         command = option(command)
     return command
+
+
+def SCORING(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of scores."""
+    metrics = click.option(
+        "--metric", "metrics", multiple=True, type=click.Choice(METRICS), default=["bleu"], help="A score; repeat."
+    )
+    return metrics(SETTINGS(command))
 
 
 def meteor_settings(language: str | None, version: str) -> "MeteorSettings | None":

@@ -21,6 +21,7 @@ class Sampling:
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 1
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True)

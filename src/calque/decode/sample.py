@@ -68,9 +68,10 @@ class Sample(SearchRule):
 def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
     """A word for each row.
 
-    p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0.
-    Among them in the order of p, equals by id, the nucleus is those before which less than `top_p` lies (Holtzman et al.
-    2020, section 3.1). With c the running sum of p and C its value at the last of the nucleus, the word is the first whose
+    p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0,
+    and of these over those with p >= `epsilon` and the best one (epsilon sampling, Hewitt et al. 2022). Among them
+    in the order of p, equals by id, the nucleus is those before which less than `top_p` lies (Holtzman et al. 2020, section
+    3.1). With c the running sum of p and C its value at the last of the nucleus, the word is the first whose
     c is greater than u C, so each is drawn with probability p / C for a uniform u.
     """
     if how.top_k:
@@ -94,7 +95,11 @@ def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tenso
 
 
 def _softmax(logits: Float[Tensor, "R n"], how: Sampling) -> Float[Tensor, "R n"]:
-    return (logits if how.temperature == 1 else logits / how.temperature).softmax(1)
+    p = (logits if how.temperature == 1 else logits / how.temperature).softmax(1)
+    if how.epsilon == 0:
+        return p
+    p = p.masked_fill((p < how.epsilon) & (p < p.amax(1, keepdim=True)), 0)
+    return p / p.sum(1, keepdim=True)
 
 
 def _of_nucleus(p: Float[Tensor, "R V"], top_p: float, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:

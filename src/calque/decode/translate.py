@@ -264,11 +264,15 @@ def _settings(loaded: Translator, n_best: int, sentence: Sentence, capacity: int
         n_best,
         capacity=capacity,
         word_penalty=decode.word_penalty,
-        sampling=Sampling(decode.temperature, decode.top_k, decode.top_p, decode.seed) if decode.sample else None,
+        sampling=_sampling(decode) if decode.sample else None,
         scores=loaded.scores,
         given=len(loaded.target.begins),
         stop=decode.stop,
     )
+
+
+def _sampling(decode: DecodeSettings) -> Sampling:
+    return Sampling(decode.temperature, decode.top_k, decode.top_p, decode.seed, decode.epsilon)
 
 
 def _scored_freely(hypotheses: Hypotheses, decode: DecodeSettings) -> Hypotheses:

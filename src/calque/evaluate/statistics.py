@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from calque.evaluate.common_ngrams import common_ngrams
 from calque.evaluate.meteor_metric import MeteorSettings
 from calque.evaluate.scores import sacrebleu_metric
 from calque.ground.diagnostics import error
@@ -20,6 +21,8 @@ Sums = Float[np.ndarray, "*B k"]
 CorpusScores = Float[np.ndarray, "*B"]
 ORDERS = 4
 """BLEU's n-grams."""
+CHARACTER_ORDERS = 6
+"""chrF's."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,19 @@ class Measure:
     higher_is_better: bool = True
     by_itself: Callable[[Sums], CorpusScores] | None = None
     """The score of a single sentence, where that is another function; see `sentence`."""
+    of_pairs: Callable[[Sequence[str]], Float[np.ndarray, "n n k"]] | None = None
+    """The same as `among`, faster."""
 
     def sentence(self, statistics: Sums) -> CorpusScores:
         """Scores of single sentences, as sacrebleu's `sentence_score`: BLEU leaves out the orders without n-grams."""
         return (self.by_itself or self.score)(statistics)
+
+    def among(self, texts: Sequence[str]) -> Float[np.ndarray, "n n k"]:
+        """The statistics of each text, of the first dimension, with each as its reference."""
+        if self.of_pairs:
+            return self.of_pairs(texts)
+        n = len(texts)
+        return self.statistics([text for text in texts for _ in texts], [*texts] * n).reshape(n, n, -1)
 
 
 def measure(
@@ -70,8 +82,12 @@ def measure(
             log.setLevel(level)
         return np.asarray(extracted, dtype=np.float64)
 
+    def of_pairs(texts: Sequence[str]) -> Float[np.ndarray, "n n k"]:
+        return _PAIRS[metric]([scorer._preprocess_segment(text) for text in texts])
+
     signature = scorer.get_signature
-    return Measure(name, statistics, score, lambda: str(signature().format()), metric != "ter", by_itself)
+    faster = of_pairs if metric in _PAIRS else None
+    return Measure(name, statistics, score, lambda: str(signature().format()), metric != "ter", by_itself, faster)
 
 
 def _bleu(sums: Sums) -> CorpusScores:
@@ -118,3 +134,20 @@ _FORMULAS: dict[str, tuple[str, Callable[[Sums], CorpusScores], Callable[[Sums],
     "ter": ("TER", _ter, None),
 }
 """By metric: the name, the score from sums of statistics, and the score of a single sentence where that is another one."""
+
+
+def _bleu_of_pairs(texts: Sequence[str]) -> Float[np.ndarray, "n n k"]:
+    """The sums of `_bleu`, of tokenised texts."""
+    total, correct = common_ngrams([tuple(text.split()) for text in texts], ORDERS)
+    hypothesis, reference = np.broadcast_arrays(total[:, None], total)
+    return np.concatenate([hypothesis[..., :1], reference[..., :1], correct, hypothesis], axis=-1).astype(np.float64)
+
+
+def _chrf_of_pairs(texts: Sequence[str]) -> Float[np.ndarray, "n n k"]:
+    """The sums of `_chrf`."""
+    total, match = common_ngrams(["".join(text.split()) for text in texts], CHARACTER_ORDERS)
+    hypothesis, reference = np.broadcast_arrays(total[:, None], total)
+    return np.stack([hypothesis, reference, match], axis=-1).reshape(*match.shape[:2], -1).astype(np.float64)
+
+
+_PAIRS = {"bleu": _bleu_of_pairs, "chrf": _chrf_of_pairs}
