@@ -59,7 +59,7 @@ def scored(texts: list[str], references: list[str]) -> dict[str, float]:
 
 def searched(runs: Sequence[Path], lines: list[str]) -> list[str]:
     """The most probable translations, of an ensemble where there are several runs."""
-    loaded = calque.load(*runs, beam=BEAM).loaded
+    loaded = calque.load(list(runs), beam=BEAM).loaded
     return [best[0].text for best in translate_lines(loaded, lines)]
 
 
