@@ -4,9 +4,9 @@
                              [--threads 1] [--record ID]
 
 Candidates are the best translations of a beam search, or samples: of all words, or of those with a probability of at least 0.02.
-Runs that are named beside give as many candidates each. One JSON object comes out: BLEU, chrF and relative length of the most probable translation
-(beam 5), of the ensemble of all runs where they have one vocabulary, and of what is most alike by chrF and by BLEU; milliseconds a
-line to make the candidates, and to choose.
+Runs that are named beside give as many candidates each. One JSON object comes out: BLEU, chrF and length (tokens for each one of
+the references) of the most probable translation (beam 5), of the ensemble of all runs where they have one vocabulary, and of what
+is most alike by chrF and by BLEU; milliseconds a line to make the candidates, and to choose.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import sacrebleu
 from scored_run import arguments, finish, lines_of, read
 
 import calque
-from calque.decode.translate import Translation, translate_lines
+from calque.decode.translate import Translation, Translator, translate_lines
 from calque.evaluate.mbr import Candidates, most_alike, relative
 from calque.evaluate.statistics import Measure, measure
 from calque.ground.diagnostics import CalqueError
@@ -34,14 +34,9 @@ BEAM = 5
 Part = list[Translation]
 
 
-def candidates(runs: Sequence[Path], lines: list[str], count: int, way: dict[str, Any]) -> list[list[Part]]:
-    """Of each line the translations of each run, `count` of each."""
-    found: list[list[Part]] = [[] for _ in lines]
-    for run in runs:
-        loaded = calque.load(run, **(way or {"beam": max(BEAM, count)})).loaded
-        for parts, each in zip(found, translate_lines(loaded, lines, count), strict=True):
-            parts.append(each)
-    return found
+def candidates(models: Sequence[Translator], lines: list[str], count: int) -> list[tuple[Part, ...]]:
+    """Of each line the translations of each model, `count` of each."""
+    return list(zip(*(translate_lines(model, lines, count) for model in models), strict=True))
 
 
 def chosen(parts: Sequence[Part], how: Measure, scale: float) -> str:
@@ -85,8 +80,10 @@ def main() -> None:
             add(f"ensemble, beam {BEAM}", searched(runs, lines))
     for way, settings in WAYS.items():
         for count in given.counts:
-            name, began = f"{count} by {way}" if way == "search" else f"{count} {way}", time.perf_counter()
-            all_lines = candidates(runs, lines, count, settings)
+            name = f"{count} by {way}" if way == "search" else f"{count} {way}"
+            models = [calque.load(run, **(settings or {"beam": max(BEAM, count)})).loaded for run in runs]
+            began = time.perf_counter()
+            all_lines = candidates(models, lines, count)
             figures[f"{name}: ms a line to make"] = round(1000 * (time.perf_counter() - began) / len(lines), 2)
             for metric, scale in product(("chrf", "bleu"), given.scales if way == "search" else [0.0]):
                 how, began = measure(metric), time.perf_counter()

@@ -21,13 +21,11 @@ def test_samples_of_a_run_become_one_translation_of_each_line(calque: Run, run: 
     each = [samples.split("\n")[at : at + 6] for at in (0, 6, 12)]
     assert len(set(each[2])) > 3
     done = calque("mbr", "-", "--n-best", 6, "--scores", stdin=samples.encode())
-    chosen = [most_alike(Candidates(one), measure("chrf")) for one in each]
+    chosen = [most_alike(Candidates(one), measure("bleu")) for one in each]
     assert (done.status, done.out) == (0, "".join(f"{one.score:.4f}\t{one.text}\n" for one in chosen))
     (tmp_path / "samples").write_text(samples)
-    done = calque("mbr", tmp_path / "samples", "--n-best", 6, "--metric", "bleu", "--tokenize", "char")
-    assert done.out == "".join(
-        f"{most_alike(Candidates(one), measure('bleu', tokenize='char')).text}\n" for one in each
-    )
+    done = calque("mbr", tmp_path / "samples", "--n-best", 6, "--metric", "chrf")
+    assert done.out == "".join(f"{most_alike(Candidates(one), measure('chrf')).text}\n" for one in each)
 
 
 def test_epsilon_bounds_what_is_sampled(calque: Run, run: Path) -> None:
@@ -67,6 +65,9 @@ def test_what_is_no_text_is_told(calque: Run, tmp_path: Path) -> None:
     (tmp_path / "thai").write_text("หมาวิ่งเร็ว\nหมาเดินเร็ว\n")
     done = calque("mbr", tmp_path / "thai", "--n-best", 2, "--metric", "bleu")
     assert (done.status, done.err.count("warning[D505]")) == (0, 1)
+    (tmp_path / "scored").write_text("-0.5\ta b\n-1e-2\ta\n-inf\t\n2\tc\n")
+    done = calque("mbr", tmp_path / "scored", "--n-best", 2)
+    assert (done.status, done.err.count("warning[D527]")) == (0, 1)
 
 
 def test_a_file_that_is_cut_off_is_an_error(calque: Run, tmp_path: Path) -> None:

@@ -74,10 +74,25 @@ def test_what_occurs_often_counts_as_often() -> None:
     assert most_alike(Candidates([rare[0], rare[0], rare[1]]), measure("chrf")).text == rare[0]
 
 
-def test_empty_candidates_count_only_where_all_are_empty() -> None:
-    assert most_alike(Candidates(["", "", "a b", ""]), measure("chrf")) == Choice("a b", 100.0)
-    assert most_alike(Candidates(["", ""]), measure("chrf")).text == ""
-    assert most_alike(Candidates([""]), measure("ter")).text == ""
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_empty_translations_are_like_each_other(metric: str) -> None:
+    best, worst = (0.0, 100.0) if metric == "ter" else (100.0, 0.0)
+    share = pytest.approx((2 * best + worst) / 3)
+    assert most_alike(Candidates(["", "a b", ""]), measure(metric)) == Choice("", share)
+    assert most_alike(Candidates(["a b", "", "a b"]), measure(metric)) == Choice("a b", share)
+    assert most_alike(Candidates(["a", "a b"], [0.0, 1.0]), measure(metric)) == Choice("a b", best)
+
+
+def test_there_are_candidates_and_weights() -> None:
+    for nothing in (Candidates([]), Candidates(["a", "b"], [0.0, 0.0])):
+        with pytest.raises(ValueError, match="weights above 0"):
+            most_alike(nothing, measure("chrf"))
+
+
+def test_what_a_search_did_not_find_is_left_out(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a", "a", "", "", "", "", "b"), write(tmp_path / "b", "", "", "", "c", "d", "e")
+    found = [each.texts for each in read_candidates([a, b], 3)]
+    assert found == [["a", "", "", ""], ["", "", "b", "c", "d", "e"]]
 
 
 def write(path: Path, *lines: str) -> Path:
@@ -111,6 +126,12 @@ def test_scores_become_weights_within_each_file(tmp_path: Path) -> None:
     first = 1 / (1 + math.exp(-2))
     assert found.texts == ["a", "b", "c d", ""]
     assert found.weights == pytest.approx([first, 1 - first, 1, 0])
+    (probable,) = read_candidates([write(tmp_path / "d", "-5\t", "-81\ta b", "-82\ta b c")], 3, scale=1000)
+    assert most_alike(probable, measure("chrf")) == Choice("", 100.0)
+    (even,) = read_candidates([write(tmp_path / "e", "-inf\tx", "1e308\ta", "-1e308\tb")], 3, scale=0)
+    assert even.weights == [0, 0.5, 0.5]
+    (first,) = read_candidates([write(tmp_path / "f", "1e308\ta", "-1e308\tb")], 2, scale=1000)
+    assert first.weights == [1, 0]
     (nothing,) = read_candidates([write(tmp_path / "c", "-inf\t", "-inf\t")], 2, scale=2.0)
     assert most_alike(nothing, measure("chrf")).text == ""
 

@@ -6,8 +6,8 @@ import click
 
 from calque.cli.base import FILE, Number, reading, root, tell
 from calque.cli.evaluation import SETTINGS, meteor_settings
-from calque.evaluate.scores import METRICS, misread
-from calque.ground.diagnostics import Place, render
+from calque.evaluate.scores import METRICS, SAMPLE, misread
+from calque.ground.diagnostics import Diagnostic, Place, render
 
 
 @root.command()
@@ -20,12 +20,13 @@ from calque.ground.diagnostics import Place, render
     help="Lines for each sentence, in every file.",
 )
 @click.option(
-    "--metric", type=click.Choice(METRICS), default="chrf", show_default=True, help="What is expected to be best."
+    "--metric", type=click.Choice(METRICS), default="bleu", show_default=True, help="What is expected to be best."
 )
 @click.option(
     "--scale",
     type=Number(0, 1000),
-    help="Each line is a score, a tab and the text, as --scores writes them: a candidate counts e^(SCALE * score).",
+    help="Each line is a score, a tab and the text, as `calque translate --scores` writes them: a candidate counts "
+    "e^(SCALE * score).",
 )
 @SETTINGS
 @click.option("--scores", is_flag=True, help="Each line: expected score, tab, translation.")
@@ -49,13 +50,17 @@ def mbr(
     """
     if len(files) == n_best == 1:
         raise click.UsageError("a single candidate leaves no choice: --n-best, or several files")
-    from calque.evaluate.mbr import most_alike, read_candidates
+    from calque.evaluate.mbr import most_alike, read_candidates, scored
     from calque.evaluate.statistics import measure
 
     how = measure(metric, tokenize=tokenize, lowercase=lowercase, meteor=meteor_settings(language, meteor_version))
+    seen: list[str] = []  # the first lines
     with reading() as repairs:
-        for number, candidates in enumerate(read_candidates(files, n_best, scale, repairs.lines)):
-            if not number and (found := misread(candidates.texts, Place(str(files[0])), [metric], tokenize)):
-                tell(render(found))
+        for candidates in read_candidates(files, n_best, scale, repairs.lines):
+            if scale is None and not seen and all(map(scored, candidates.texts)):
+                tell(render(Diagnostic("D527", Place(str(files[0])), severity="warning")))
+            seen += candidates.texts[: max(0, SAMPLE - len(seen))]
             chosen = most_alike(candidates, how)
             click.echo(f"{chosen.score:.4f}\t{chosen.text}" if scores else chosen.text)
+    if found := misread(seen, Place(str(files[0])) if len(files) == 1 else None, [metric], tokenize):
+        tell(render(found))

@@ -69,7 +69,7 @@ def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tenso
     """A word for each row.
 
     p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0,
-    and of these over those with p >= `epsilon` and the best one (epsilon sampling, Hewitt et al. 2022). Among them
+    and of these over those with p >= `epsilon` and the best ones (epsilon sampling, Hewitt et al. 2022). Among them
     in the order of p, equals by id, the nucleus is those before which less than `top_p` lies (Holtzman et al. 2020, section
     3.1). With c the running sum of p and C its value at the last of the nucleus, the word is the first whose
     c is greater than u C, so each is drawn with probability p / C for a uniform u.

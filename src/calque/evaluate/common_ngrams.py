@@ -23,12 +23,17 @@ def common_ngrams(
 
 def _common(texts: Sequence[Sequence[Hashable]], n: int) -> Int[np.ndarray, "n n"]:
     grams = [Counter(text[i : i + n] for i in range(len(text) - n + 1)) for text in texts]
-    column = {gram: k for k, gram in enumerate(dict.fromkeys(chain.from_iterable(grams)))}
-    counts = np.zeros((len(texts), len(column)), dtype=np.int64)
+    having = Counter(chain.from_iterable(grams))  # texts
+    # Most n-grams are in one text alone: they need no column.
+    column = {gram: k for k, gram in enumerate(gram for gram, count in having.items() if count > 1)}
+    counts = np.zeros((len(texts), len(column)), dtype=np.int32)
     for row, own in zip(counts, grams, strict=True):
-        row[[column[gram] for gram in own]] = list(own.values())
+        for gram, count in own.items():
+            if (k := column.get(gram)) is not None:
+                row[k] = count
     common = np.empty((len(texts), len(texts)), dtype=np.int64)
     for row, found in zip(counts, common, strict=True):
         (has,) = row.nonzero()  # few of all: the n-grams of one text
         found[:] = np.minimum(row[has], counts[:, has]).sum(1)
+    np.fill_diagonal(common, [own.total() for own in grams])
     return common

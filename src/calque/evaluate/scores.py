@@ -19,7 +19,7 @@ BY_SPACES = ("13a", "intl", "none")
 """Tokenisations whose words end at spaces."""
 _SPLITS_CHARACTERS = ("zh", "char", "ja-mecab")
 _EXTRAS = {"ja-mecab": "sacrebleu[ja]", "ko-mecab": "sacrebleu[ko]"}
-_SAMPLE = 1000
+SAMPLE = 1000
 """Lines that decide whether a text has spaces between words."""
 
 
@@ -64,7 +64,7 @@ def sacrebleu_metric(name: str, tokenize: str = "13a", lowercase: bool = False, 
 
 def tokeniser_for(references: Sequence[str]) -> str:
     """The tokenisation for plain text of any language: `char` where it has no spaces between words, else `13a`."""
-    return "char" if unspaced(references[:_SAMPLE]) else "13a"
+    return "char" if unspaced(references[:SAMPLE]) else "13a"
 
 
 def misread(references: Sequence[str], place: Place | None, metrics: Sequence[str], tokenize: str) -> Diagnostic | None:

@@ -39,7 +39,10 @@ class DecodeSettings:
     temperature: float = key(1.0, "of samples: logits are divided by it", low=0.01, high=100)
     top_k: int = key(0, "of samples: only so many of the most probable words can be drawn; 0: all", low=0)
     epsilon: float = key(
-        0.0, "of samples: of these, only words that are at least as probable as this, and the best one", low=0, high=1
+        0.0,
+        "of samples: of these, only words that are among them at least as probable as this, and the best ones",
+        low=0,
+        high=1,
     )
     top_p: float = key(
         1.0, "of samples: of these, only the most probable words that together reach this share", low=0.001, high=1
