@@ -62,5 +62,5 @@ def mbr(
             seen += candidates.texts[: max(0, SAMPLE - len(seen))]
             chosen = most_alike(candidates, how)
             click.echo(f"{chosen.score:.4f}\t{chosen.text}" if scores else chosen.text)
-    if found := misread(seen, Place(str(files[0])) if len(files) == 1 else None, [metric], tokenize):
-        tell(render(found))
+        if found := misread(seen, Place(str(files[0])) if len(files) == 1 else None, [metric], tokenize):
+            tell(render(found))
