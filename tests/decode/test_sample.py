@@ -8,9 +8,10 @@ from decode_oracle import MODELS, make, sources, varied
 from scipy import stats
 
 from calque.data.vocabulary import BOS, EOS, UNK
+from calque.decode.best_words import best_words
 from calque.decode.noise import stream, uniform
 from calque.decode.rule import Sampling
-from calque.decode.sample import draw
+from calque.decode.sample import draw, draw_of_best, few
 from calque.decode.search import Models, SearchSettings, SourceBatch, search_with
 
 LENGTHS, LIMITS = [6, 1, 4, 7, 2, 5], [9, 3, 6, 12, 1, 8]
@@ -43,8 +44,7 @@ def test_streams_of_seeds_lines_and_hypotheses_differ_and_are_uniform() -> None:
 def kept(p: list[float], top_k: int, top_p: float, epsilon: float) -> list[float]:
     """The distribution that is drawn from, by the definition: one word after the other."""
     order = sorted(range(len(p)), key=lambda w: (-p[w], w))[: top_k or None]
-    among = sum(p[w] for w in order)
-    order = [w for k, w in enumerate(order) if k == 0 or p[w] / among >= epsilon]
+    order = [w for k, w in enumerate(order) if k == 0 or p[w] >= epsilon]
     whole, before, inside = sum(p[w] for w in order), 0.0, []
     for w in order:
         if before / whole < top_p:
@@ -64,6 +64,7 @@ def kept(p: list[float], top_k: int, top_p: float, epsilon: float) -> list[float
         (1.5, 6, 0.7, 0.0),
         (1.0, 1, 1.0, 0.0),
         (1.0, 0, 1.0, 0.02),
+        (1.0, 7, 0.9, 0.04),
         (1.5, 30, 0.8, 0.03),
         (1.0, 0, 1.0, 1.0),
     ],
@@ -71,11 +72,22 @@ def kept(p: list[float], top_k: int, top_p: float, epsilon: float) -> list[float
 def test_frequencies_are_those_of_the_softmax(how: tuple[float, int, float, float]) -> None:
     temperature, top_k, top_p, epsilon = how
     logits = torch.randn(90, generator=torch.Generator().manual_seed(3)) * 1.5
-    weights = [math.exp(x / temperature) for x in logits[EOS:].tolist()]
-    expected = [0.0] * EOS + kept([w / sum(weights) for w in weights], top_k, top_p, epsilon)
+    weights = [math.exp(x / temperature) for x in logits.tolist()]
+    expected = [0.0] * EOS + kept([w / sum(weights) for w in weights[EOS:]], top_k, top_p, epsilon)
     rows = 20_000
     u = uniform(stream(7, torch.arange(rows)), 1)
-    words = draw(logits.expand(rows, -1), EOS, Sampling(temperature, top_k, top_p, epsilon=epsilon), u)
+    settings = Sampling(temperature, top_k, top_p, epsilon=epsilon)
+    check_frequencies(draw(logits.expand(rows, -1), EOS, settings, u), expected)
+    if not (n := few(settings)):
+        return
+    values, best = best_words(logits.expand(rows, -1), n, EOS)
+    words, logp = draw_of_best(values, best, logits.logsumexp(0).expand(rows), settings, u)
+    check_frequencies(words, expected)
+    assert torch.allclose(logp, logits.log_softmax(0)[words], atol=1e-5)
+
+
+def check_frequencies(words: torch.Tensor, expected: list[float]) -> None:
+    rows = len(words)
     counts = torch.bincount(words, minlength=90)
     assert all(n == 0 for n, p in zip(counts.tolist(), expected, strict=True) if p == 0)
     often = [w for w in range(90) if expected[w] * rows >= 5]
@@ -98,8 +110,8 @@ def test_a_nucleus_is_the_same_among_few_words_as_among_all(
     logits[::3] *= 4
     u = torch.rand(3000, dtype=torch.float64)
     found = []
-    for few in (8, 50):
-        monkeypatch.setattr("calque.decode.sample.FEW", few)
+    for among in (8, 50):
+        monkeypatch.setattr("calque.decode.sample.FEW", among)
         found.append(draw(logits, EOS, Sampling(top_p=top_p, epsilon=epsilon), u))
     assert torch.equal(*found)
     assert len(found[0].unique()) > 3
@@ -121,12 +133,19 @@ def test_whole_sequences_have_the_frequencies_of_the_model() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_samples_do_not_see_their_batch_and_score_what_the_model_says(name: str) -> None:
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"temperature": 1.3, "top_k": 8, "top_p": 0.95, "seed": 5},
+        {"temperature": 1.3, "seed": 5},
+        {"epsilon": 0.04, "top_p": 0.95, "seed": 5},
+    ],
+)
+def test_samples_do_not_see_their_batch_and_score_what_the_model_says(name: str, how: dict[str, float]) -> None:
     model = varied(name)
     source, mask = sources(LENGTHS)
     with torch.no_grad():  # some families are too sure of themselves for samples to differ
         model.output.weight.div_(model(source, torch.full((6, 1), BOS), mask).std())
-    how = {"temperature": 1.3, "top_k": 8, "top_p": 0.95, "seed": 5}
     together = sampled(model, source, mask, LIMITS, [3, 9, 1, 4, 7, 2], prefixes=PREFIXES, **how)
     assert any(len({str(words) for words in tokens}) == 3 for tokens in together.tokens)
     for i, line in enumerate([3, 9, 1, 4, 7, 2]):
@@ -150,8 +169,10 @@ def test_one_word_to_choose_from_is_greedy_search() -> None:
         greedy = search_with(
             Models([SourceBatch(varied(name), source, mask)]), torch.tensor(LIMITS), SearchSettings(1, "none")
         )
-        assert sampled(varied(name), source, mask, LIMITS, range(6), 1, top_k=1) == greedy
-        assert sampled(varied(name), source, mask, LIMITS, range(6), 1, top_p=0.001).tokens == greedy.tokens
+        for how in ({"top_k": 1}, {"top_p": 0.001}, {"epsilon": 1.0}, {"epsilon": 1.0, "temperature": 0.5}):
+            found = sampled(varied(name), source, mask, LIMITS, range(6), 1, **how)
+            assert found.tokens == greedy.tokens
+            torch.testing.assert_close(torch.tensor(found.scores), torch.tensor(greedy.scores))
 
 
 def test_weights_that_are_not_numbers_still_end() -> None:

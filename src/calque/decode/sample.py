@@ -1,11 +1,14 @@
 """Sampling: K independent hypotheses per sentence, drawn from the model's distribution or from its most probable part."""
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from calque.data.vocabulary import EOS
-from calque.decode.best_words import best_words
+from calque.decode.beam import only_end
+from calque.decode.best_words import best_word, best_words
 from calque.decode.noise import stream, uniform
 from calque.decode.rule import (
     FinishedHypotheses,
@@ -15,23 +18,30 @@ from calque.decode.rule import (
     SearchSettings,
     SearchStart,
     Step,
+    Wanted,
     score_of,
 )
+from calque.native.kernels import Best
 
 FEW = 256
 """Words among which a nucleus is looked for first."""
+BEST = 64
+"""Words that are drawn without the logits of the others, at most."""
 
 
 class Sample(SearchRule):
     """A hypothesis ends where the end symbol is drawn, or at its limit. Scores are those of the model, whatever the temperature.
 
-    The word drawn depends on the seed, the sentence's line, the hypothesis and the step, never on the batch.
+    The word drawn depends on the seed, the sentence's line, the hypothesis and the step, never on the batch. Where only few words
+    can be drawn, a step looks at these alone, as a search does.
     """
 
     def __init__(self, settings: SearchSettings, begin: SearchStart):
         if settings.sampling is None:
             raise ValueError("expected settings with a sampling")
         self.settings, self.sampling, self.normalised = settings, settings.sampling, begin.normalised
+        self.few = few(settings.sampling)
+        self.wanted = Wanted(self.few, 0.0, total=True) if self.few and not begin.normalised else None
         self.prefix, device = begin.prefix, begin.like.device
         shape = len(begin.limit), settings.beam
         each = torch.arange(settings.beam, device=device)
@@ -41,7 +51,14 @@ class Sample(SearchRule):
         self.ended = torch.zeros(shape, dtype=torch.bool, device=device)
         self.done = self.ended.all(1)
 
+    def choose(self, best: Best, closing: Tensor | None) -> Looked:
+        values, words = best.logits, best.words
+        return *((values, words) if closing is None else only_end(values, words, best.end, closing)), best.total
+
     def look(self, logits: Tensor, t: Step, first: int, closing: Tensor | None, of: slice) -> Looked:
+        if self.few:
+            total = logits.new_zeros(len(logits)) if self.normalised else logits.logsumexp(1)
+            return self.choose(Best(*best_words(logits, self.few, first), logits[:, EOS], total), closing)
         noise = uniform(self.streams[of], t).flatten()
         logits = logits.repeat_interleave(len(noise) // len(logits), 0)
         words = draw(logits, first, self.sampling, noise)
@@ -51,7 +68,12 @@ class Sample(SearchRule):
         return words, logp.gather(1, words[:, None])[:, 0]
 
     def advance(self, seen: Looked, t: Step, closing: Tensor | None) -> tuple[Tensor, None]:
+        if self.few:
+            values, words, total = seen
+            seen = draw_of_best(values, words, total, self.sampling, uniform(self.streams, t).flatten())
         words, gained = (x.view_as(self.ended) for x in seen)
+        if closing is not None:  # also where logits are no numbers
+            words = words.masked_fill(closing[:, None], EOS)
         self.logp = self.logp + gained.masked_fill(self.ended, 0)
         now = (words == EOS) & ~self.ended
         self.end = torch.where(now, t, self.end)
@@ -65,15 +87,44 @@ class Sample(SearchRule):
         return FinishedHypotheses(score, self.logp, self.end, slot)
 
 
+def few(how: Sampling) -> int:
+    """How many of the best words of a step can be drawn, where these are few and follow from their logits; else 0."""
+    if how.epsilon and how.temperature != 1:  # all logits decide which words are probable enough
+        return 0
+    of_epsilon = int(1 / how.epsilon) if how.epsilon else 0
+    most = min((bound for bound in (how.top_k, of_epsilon) if bound), default=0)
+    return most if most <= BEST else 0
+
+
+def draw_of_best(
+    values: Float[Tensor, "R n"],
+    words: Int[Tensor, "R n"],
+    total: Float[Tensor, " R"],
+    how: Sampling,
+    u: Float[Tensor, " R"],
+) -> tuple[Int[Tensor, " R"], Float[Tensor, " R"]]:
+    """A word for each row, as `draw` does, and its log-probability: of the best ones, and `total` as in `Best`."""
+    can = values
+    if how.epsilon:
+        less = values - total[:, None] < math.log(how.epsilon)
+        less[:, 0] = False
+        can = values.masked_fill(less, -torch.inf)
+    place = _places(_softmax(can, how), how.top_p, u)
+    return words.gather(1, place)[:, 0], values.gather(1, place)[:, 0] - total
+
+
 def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
     """A word for each row.
 
-    p = softmax(logits / temperature) over the words from `first` on, of these over the `top_k` best ones if that is not 0,
-    and of these over those with p >= `epsilon` and the best ones (epsilon sampling, Hewitt et al. 2022). Among them
+    p = softmax(logits / temperature) over the words from `first` on that have, among all words, a p of at least `epsilon`
+    or are the best one (epsilon sampling, Hewitt et al. 2022), and of these over the `top_k` best ones if that is not 0. Among them
     in the order of p, equals by id, the nucleus is those before which less than `top_p` lies (Holtzman et al. 2020, section
     3.1). With c the running sum of p and C its value at the last of the nucleus, the word is the first whose
     c is greater than u C, so each is drawn with probability p / C for a uniform u.
     """
+    if how.epsilon:
+        less = _softmax(logits, how) < how.epsilon
+        logits = logits.masked_fill(less.scatter(1, best_word(logits, first)[:, None], False), -torch.inf)
     if how.top_k:
         values, words = best_words(logits, how.top_k, first)
         return words.gather(1, _places(_softmax(values, how), how.top_p, u))[:, 0]
@@ -95,11 +146,7 @@ def draw(logits: Float[Tensor, "R V"], first: int, how: Sampling, u: Float[Tenso
 
 
 def _softmax(logits: Float[Tensor, "R n"], how: Sampling) -> Float[Tensor, "R n"]:
-    p = (logits if how.temperature == 1 else logits / how.temperature).softmax(1)
-    if how.epsilon == 0:
-        return p
-    p = p.masked_fill((p < how.epsilon) & (p < p.amax(1, keepdim=True)), 0)
-    return p / p.sum(1, keepdim=True)
+    return (logits if how.temperature == 1 else logits / how.temperature).softmax(1)
 
 
 def _of_nucleus(p: Float[Tensor, "R V"], top_p: float, u: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
