@@ -1,6 +1,6 @@
 # make install   sets up .venv; every other target does so first
 # make demo      trains a small model on a corpus that it makes itself, and translates: one to three minutes on two cores
-# make test      the fast tests: eight minutes on two fast cores, twenty-four on two slow ones
+# make test      the fast tests: eight minutes on two fast cores, nineteen on two slow ones
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one minute
 # make soak      the slow tests; make soak PART=2/90: the second of ninety parts, half a minute
 # make lint      format, style, types: half a minute
