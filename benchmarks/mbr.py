@@ -4,7 +4,7 @@
                              [--threads 1] [--record ID]
 
 Candidates are the best translations of a beam search, or samples: of all words, or of those with a probability of at least 0.02.
-Runs that are named beside give as many candidates each. One JSON object comes out: BLEU, chrF and length (tokens for each one of
+Runs that are named beside give as many candidates each. One JSON object comes out: BLEU, chrF and length (tokens for each token of
 the references) of the most probable translation (beam 5), of the ensemble of all runs where they have one vocabulary, and of what
 is most alike by chrF and by BLEU; milliseconds a line to make the candidates, and to choose.
 """
@@ -47,7 +47,7 @@ def chosen(parts: Sequence[Part], how: Measure, scale: float) -> str:
 
 
 def scored(texts: list[str], references: list[str]) -> dict[str, float]:
-    """BLEU, chrF, and the words of translations for each of the references."""
+    """BLEU, chrF, and the tokens of translations for each token of the references."""
     bleu, chrf = sacrebleu.corpus_bleu(texts, [references]), sacrebleu.corpus_chrf(texts, [references])
     return {"BLEU": round(bleu.score, 2), "chrF": round(chrf.score, 2), "length": round(bleu.sys_len / bleu.ref_len, 3)}
 

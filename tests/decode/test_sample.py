@@ -67,6 +67,8 @@ def kept(p: list[float], top_k: int, top_p: float, epsilon: float) -> list[float
         (1.0, 7, 0.9, 0.04),
         (1.5, 30, 0.8, 0.03),
         (1.0, 0, 1.0, 1.0),
+        (1.0, 0, 1.0, 1e-320),
+        (1.0, 200, 1.0, 1e-320),
     ],
 )
 def test_frequencies_are_those_of_the_softmax(how: tuple[float, int, float, float]) -> None:

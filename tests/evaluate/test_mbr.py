@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from calque.evaluate.mbr import Candidates, Choice, most_alike, read_candidates
+from calque.evaluate.meteor_metric import MeteorSettings
 from calque.evaluate.statistics import measure
 from calque.ground.diagnostics import CalqueError, Place
 
@@ -47,12 +48,21 @@ def test_it_is_the_naive_choice(metric: str, seed: int) -> None:
 
 def test_settings_of_the_metric_count() -> None:
     texts = ["THE CAT SAT", "the cat sat", "a dog ran", "a dog ran off", "the cat stood"]
-    assert (
-        most_alike(Candidates(texts), measure("chrf", lowercase=True)).text == "THE CAT SAT"
-    )  # of equal ones the first
+    folded = measure("chrf", lowercase=True)
+    assert most_alike(Candidates(texts), folded).text == "THE CAT SAT"  # of equal ones the first
     assert most_alike(Candidates(texts), measure("chrf")).text == "a dog ran off"
     assert most_alike(Candidates(["猫が走る", "猫が歩く", "犬が走る"]), measure("bleu", tokenize="char")).score > 33.4
     assert most_alike(Candidates(["猫が走る", "猫が歩く", "犬が走る"]), measure("bleu")).score == pytest.approx(100 / 3)
+
+
+def test_meteor_chooses_as_its_own_pairs_do() -> None:
+    how = measure("meteor", tokenize="none", meteor=MeteorSettings("other"))
+    texts = candidates(random.Random(3), 6)
+    expected = [float(how.sentence(how.statistics([h] * len(texts), texts)).mean()) for h in texts]
+    found = most_alike(Candidates(texts), how)
+    assert found.score == pytest.approx(max(expected))
+    assert expected[texts.index(found.text)] == pytest.approx(max(expected))
+    assert min(expected) < max(expected)
 
 
 def test_probable_candidates_count_more() -> None:

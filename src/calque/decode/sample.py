@@ -91,7 +91,7 @@ def few(how: Sampling) -> int:
     """How many of the best words of a step can be drawn, where these are few and follow from their logits; else 0."""
     if how.epsilon and how.temperature != 1:  # all logits decide which words are probable enough
         return 0
-    of_epsilon = int(1 / how.epsilon) if how.epsilon else 0
+    of_epsilon = int(1 / how.epsilon) if how.epsilon >= 1 / BEST else 0
     most = min((bound for bound in (how.top_k, of_epsilon) if bound), default=0)
     return most if most <= BEST else 0
 

@@ -40,7 +40,7 @@ class DecodeSettings:
     top_k: int = key(0, "of samples: only so many of the most probable words can be drawn; 0: all", low=0)
     epsilon: float = key(
         0.0,
-        "of samples: of these, only words whose probability, of all words, is at least this, and the best one",
+        "of samples: of these, only words whose probability among all words is at least this, and the best one",
         low=0,
         high=1,
     )
