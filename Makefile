@@ -1,8 +1,8 @@
 # make install   sets up .venv; every other target does so first
 # make demo      trains a small model on a corpus that it makes itself, and translates: one to three minutes on two cores
-# make test      the fast tests: eight minutes on two fast cores, nineteen on two slow ones
+# make test      the fast tests: ten minutes on two slow cores, less on others
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one minute
-# make soak      the slow tests; make soak PART=2/90: the second of ninety parts, half a minute
+# make soak      all other tests; make soak PART=2/90: a ninetieth of the slow ones and a quarter of those that last seconds: four minutes
 # make lint      format, style, types: half a minute
 # make results   writes the pages of results from the ledger; make diagrams: those of docs/diagrams; make bench: the benchmarks
 # make browser-test      drives the studio and an exported page in the Chromium that is installed (CHROMIUM=/usr/bin/chromium): five minutes
@@ -75,7 +75,7 @@ test-isa: $(STAMP)
 	@ONEDNN_MAX_CPU_ISA=AVX2 CALQUE_NATIVE=avx2 $(PYTEST) $(PRODUCTS)
 
 soak: $(STAMP)
-	@CALQUE_PART=$(PART) $(PYTEST) -m slow
+	@CALQUE_PART=$(PART) $(PYTEST) -m 'slow or medium'
 
 # Playwright drives the browser that is installed; it downloads none.
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)

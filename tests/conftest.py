@@ -1,4 +1,4 @@
-"""What all tests share: shapes of tensors are checked, the slow tests are dealt into parts, and some tests need an accelerator."""
+"""What all tests share: shapes of tensors are checked, all but the fast tests are dealt into parts, some need an accelerator."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ import jaxtyping
 import pytest
 import torch
 
-from parts import part, within
+from parts import chosen, part
 
 if not torch.cuda.is_available():
     os.environ.setdefault(
@@ -21,16 +21,17 @@ SHAPES_CHECKED = {"contract"}
 """Folders whose tests check the shapes of each call: they run every layer in every form."""
 SHAPES_CHECKED_IF_SLOW = {"contract", "decode", "reference"}
 
-SLOW = pytest.StashKey[list[str]]()
-"""The ids of all slow tests that were collected, whichever part of them is run."""
+SLOW = pytest.StashKey[tuple[list[str], list[str]]]()
+"""The ids of all slow tests and of all medium ones that were collected, whichever part of them is run."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     slow = [item.nodeid for item in items if item.get_closest_marker("slow")]
-    config.stash[SLOW] = slow
+    medium = sorted({item.nodeid for item in items if item.get_closest_marker("medium")} - set(slow))
+    config.stash[SLOW] = slow, medium
     if wanted := os.environ.get("CALQUE_PART"):
-        others = set(slow) - set(within(slow, *part(wanted)))
+        others = {*slow, *medium} - set(chosen(slow, medium, *part(wanted)))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
         items[:] = [item for item in items if item.nodeid not in others]
     if torch.cuda.is_available():
@@ -55,6 +56,6 @@ def shapes_unchecked(_shapes: None) -> None:
 
 
 @pytest.fixture
-def slow_tests(request: pytest.FixtureRequest) -> list[str]:
-    """The ids of the slow tests among those collected."""
-    return list(request.config.stash[SLOW])
+def dealt_tests(request: pytest.FixtureRequest) -> tuple[list[str], list[str]]:
+    """The ids of the slow and of the medium tests among those collected."""
+    return request.config.stash[SLOW]

@@ -1,4 +1,4 @@
-"""Tests in parts: the slow ones as `make soak PART=K/N` runs them, and those that are alike, of which some are fast."""
+"""Tests in parts: those that are not fast as `make soak PART=K/N` runs them, and those that are alike, of which some are fast."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -18,6 +18,16 @@ def part(text: str) -> tuple[int, int]:
 def within(tests: Sequence[str], k: int, n: int) -> list[str]:
     """Part k of n: every n-th test in alphabetical order, so that the cases of one long test are spread over all parts."""
     return sorted(tests)[k - 1 :: n]
+
+
+TURNS = 4
+"""Parts in a row that together have every medium test."""
+
+
+def chosen(slow: Sequence[str], medium: Sequence[str], k: int, n: int) -> list[str]:
+    """The tests of part k of n: its share of the slow ones, and of the medium ones, which last seconds, one of `TURNS` shares."""
+    turns = min(TURNS, n)
+    return [*within(slow, k, n), *within(medium, (k - 1) % turns + 1, turns)]
 
 
 def some(cases: Sequence[object], k: int = 0, of: int = 3) -> list[ParameterSet]:

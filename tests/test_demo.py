@@ -56,6 +56,7 @@ def test_the_end_says_how_many_are_correct_and_what_to_type_next(ended: tuple[Pa
     assert (folder / "attention.png").is_file()
 
 
+@pytest.mark.medium
 def test_the_next_command_works(ended: tuple[Path, Result]) -> None:
     """As a shell runs it; the folder's name has a space in it."""
     folder, result = ended

@@ -481,6 +481,7 @@ def experiments(draw: st.DrawFn) -> Experiment:
     )
 
 
+@pytest.mark.medium
 @settings(max_examples=150, deadline=None)
 @given(experiments(), st.booleans())
 def test_written_and_read_again_is_equal(tmp_path_factory: Any, x: Experiment, comments: bool) -> None:

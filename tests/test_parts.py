@@ -1,4 +1,4 @@
-"""Every slow test is in exactly one part of the soak, and successive turns of CI come to every part."""
+"""Every slow test is in exactly one part of the soak, every medium one in some, and successive turns of CI come to every part."""
 
 import os
 import re
@@ -7,20 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from parts import mixed, part, within
+from parts import TURNS, chosen, mixed, part, within
 
 ROOT = Path(__file__).parents[1]
 (PARTS,) = map(int, re.findall(r"^PARTS=(\d+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
 
 
 @pytest.mark.parametrize("n", [1, 2, PARTS, 100])
-def test_each_test_is_in_one_part_and_parts_are_of_one_size(n: int, slow_tests: list[str]) -> None:
+def test_each_test_is_in_one_part_and_parts_are_of_one_size(n: int, dealt_tests: tuple[list[str], list[str]]) -> None:
     made_up = [f"tests/{folder}/test_x.py::test[{i}]" for folder in "ba" for i in range(23)]
-    for tests in (slow_tests, made_up):
+    for tests in (*dealt_tests, made_up):
         dealt = [within(tests, k, n) for k in range(1, n + 1)]
         assert sorted(name for each in dealt for name in each) == sorted(tests)
         assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
         assert dealt == [within(tests[::-1], k, n) for k in range(1, n + 1)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, PARTS])
+def test_few_parts_in_a_row_have_every_medium_test(n: int) -> None:
+    slow, medium = ([f"tests/test_{kind}.py::test[{i}]" for i in range(17)] for kind in "ab")
+    for first in range(1, n - min(TURNS, n) + 2):
+        parts = [chosen(slow, medium, k, n) for k in range(first, first + min(TURNS, n))]
+        assert sorted(name for part in parts for name in part if name in medium) == sorted(medium)
+    assert sorted(name for k in range(1, n + 1) for name in chosen(slow, medium, k, n) if name in slow) == sorted(slow)
 
 
 def test_a_part_is_two_numbers() -> None:

@@ -389,6 +389,7 @@ WORDS = "res highway repeat qrnn parallel relu glu True heads num_hidden d p enc
 PIECES = [*SIGNATURES, *WORDS.split(), *"()),=|- \n\"'#é"]
 
 
+@pytest.mark.medium
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32))
 def test_whatever_is_written_is_answered(seed: int) -> None:

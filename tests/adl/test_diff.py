@@ -197,6 +197,7 @@ def drawn(seed: int) -> CheckedDefinition:
     raise AssertionError
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
@@ -206,6 +207,7 @@ def test_edits_account_for_the_difference(one: int, two: int) -> None:
     assert accounts_for(a, a) == ()
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6))
@@ -223,6 +225,7 @@ def test_identities_do_not_count(seed: int) -> None:
     assert diff(a, changed) == ()
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
@@ -245,6 +248,7 @@ def test_the_corpus_is_equal_to_its_canonical_text(path) -> None:
     assert equal(found, checked(found.text))
 
 
+@pytest.mark.medium
 def test_all_rows_of_the_paper() -> None:
     names = [n for n in zoo.names() if n.startswith("domhan2018/table")]
     found = [checked(zoo.read(name).body) for name in names]

@@ -61,12 +61,14 @@ def test_random_texts_at_length(seed: int) -> None:
     print(f"slowest {run(seed, 1000) * 1000:.1f} ms")
 
 
+@pytest.mark.medium
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.one_of(st.text(max_size=300), st.lists(st.sampled_from(PIECES), max_size=60).map("".join)))
 def test_texts_of_any_characters(body: str) -> None:
     judge(body)
 
 
+@pytest.mark.medium
 def test_random_programs_are_often_valid() -> None:
     """The generator would prove little if its programs were refused."""
     draw, valid = random.Random(1), 0

@@ -73,6 +73,7 @@ def test_the_help_is_followed_and_works(mistake: str) -> None:
         assert new in said or re.match("move `.*` (up, before|down, behind) `.*`$", said)
 
 
+@pytest.mark.medium
 def test_most_mistakes_take_one_edit() -> None:
     assert len(texts()) >= 80
     assert sum(len(mended(whole(mistake))[0]) > 1 for mistake in texts()) <= 2

@@ -47,6 +47,7 @@ def test_a_pair_sets_no_other_settings_than_the_tests_here_know() -> None:
             assert set(pair.settings) == known.get(name, set()), (name, pair.name)
 
 
+@pytest.mark.medium
 def test_you_2020() -> None:
     seen = set()
     for table, row, pair in placed("you2020"):

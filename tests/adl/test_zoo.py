@@ -138,6 +138,7 @@ def test_names() -> None:
     assert zoo.names() == sorted(zoo.names())
 
 
+@pytest.mark.medium
 def test_distinct_names_leave_out_no_text() -> None:
     """Rows at the sizes of no language pair: the same text at other sizes is no other architecture."""
     rows = {row.name: row.written for p in zoo.papers() for table in read_paper.paper(p).tables for row in table.rows}

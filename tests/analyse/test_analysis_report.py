@@ -101,6 +101,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_drawn(
     assert not (tmp_path / "left").exists()
 
 
+@pytest.mark.medium
 def test_a_mean_and_an_imported_model_are_analysed(runs: dict[str, Path], tmp_path: Path) -> None:
     """The model files of both say less of their training."""
     calque("average", runs["transformer"], "--out", tmp_path / "mean")
@@ -121,6 +122,7 @@ def test_a_mean_and_an_imported_model_are_analysed(runs: dict[str, Path], tmp_pa
     assert parameters == {sum(p.numel() for p in held.model.parameters())}
 
 
+@pytest.mark.medium
 def test_the_whole_report(
     runs: dict[str, Path], extra: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,6 +179,7 @@ def table(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(file.read_text(encoding="utf-8"), newline="")))
 
 
+@pytest.mark.medium
 def test_the_report_starts_with_what_it_is_about(
     runs: dict[str, Path], corpus: DataSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +226,7 @@ def test_the_report_starts_with_what_it_is_about(
     assert "Attention of rnn-feed: decoder.0.body.1.1.0 — mlp_src_att, one head" in body
 
 
+@pytest.mark.medium
 def test_text_and_names_are_escaped(runs: dict[str, Path], tmp_path: Path) -> None:
     name = "<img src=x onerror=alert(1)>&\"'"
     run = tmp_path / name
@@ -248,6 +252,7 @@ def test_text_and_names_are_escaped(runs: dict[str, Path], tmp_path: Path) -> No
     assert "x" * 3000 in (tmp_path / "out" / "translations.csv").read_text(encoding="utf-8")
 
 
+@pytest.mark.medium
 def test_a_page_of_many_runs_names_some_of_them(runs: dict[str, Path], tmp_path: Path) -> None:
     copies = [tmp_path / f"copy-{k}" for k in range(5)]
     for copy in copies:
@@ -346,6 +351,7 @@ def test_what_is_not_at_hand_is_named(runs: dict[str, Path], tmp_path: Path) -> 
     assert {file.stem for file in (tmp_path / "out").glob("*.svg")} == {"curves"}
 
 
+@pytest.mark.medium
 def test_a_figure_alone_takes_the_paper_s_buckets(runs: dict[str, Path], tmp_path: Path) -> None:
     calque("analyse", runs["transformer"], "--out", tmp_path, "--figure", "gehring2017/figure3", "--lines", 20)
     rows = (tmp_path / "lengths.csv").read_text().splitlines()
@@ -354,6 +360,7 @@ def test_a_figure_alone_takes_the_paper_s_buckets(runs: dict[str, Path], tmp_pat
     assert len((tmp_path / "lengths.csv").read_text().splitlines()) == 1 + 2
 
 
+@pytest.mark.medium
 def test_layers_and_heads_are_drawn_by_path(runs: dict[str, Path], tmp_path: Path) -> None:
     path = "decoder.1[2].1.1.1"
     given = ["--figure", "matrices", "--line", 3]
@@ -371,6 +378,7 @@ def test_layers_and_heads_are_drawn_by_path(runs: dict[str, Path], tmp_path: Pat
     assert not (tmp_path / "no").exists()
 
 
+@pytest.mark.medium
 def test_a_line_without_words_has_no_attention(runs: dict[str, Path], tmp_path: Path) -> None:
     for name, body in (("s", "a b c d e f g h i j\na\n\n"), ("t", "\nb\nc\n")):
         (tmp_path / name).write_text(body)
@@ -427,6 +435,7 @@ def test_mistakes_around_runs(runs: dict[str, Path], tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.medium
 def test_runs_of_other_texts_need_one_that_is_named(
     runs: dict[str, Path], corpus: DataSettings, tmp_path: Path
 ) -> None:

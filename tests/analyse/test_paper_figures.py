@@ -24,6 +24,7 @@ def call(*words: object) -> Result:
     return CliRunner().invoke(root, [str(word) for word in words])
 
 
+@pytest.mark.medium
 def test_the_mask_is_the_papers() -> None:
     """Zhang 2018, figure 3: row j is 1/j up to column j."""
     (drawn,) = papers.average_mask(4)
@@ -72,6 +73,7 @@ def test_without_runs_both_commands_draw_the_same(tmp_path: Path, monkeypatch: p
     assert f"--figure {name}" in re.sub("<[^>]+>", "", page)
 
 
+@pytest.mark.medium
 def test_with_runs_both_commands_draw_the_same(tmp_path: Path, runs: dict[str, Path]) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     name, run = "you2020/figure1", runs["transformer"]

@@ -33,6 +33,7 @@ def ran(*arguments: object) -> dict[str, Any]:
 SMALL = ("--vocabulary", 40, "--threads", 1, "--device", "cpu")
 
 
+@pytest.mark.medium
 def test_decoding_every_beam_with_every_length(text: Path, tmp_path: Path) -> None:
     out = tmp_path / "results" / "tiny.json"
     shape = ("--sentences", 5, "--batch", 3, "--beam", "1,2", "--length", "3,6", "--repeats", 2)
@@ -68,6 +69,7 @@ def test_a_picture_that_cannot_be_drawn_loses_no_figures(text: Path, tmp_path: P
     assert (other.exit_code, other.stdout) == (2, "")
 
 
+@pytest.mark.medium
 def test_workers_share_the_batches(text: Path) -> None:
     found = ran(
         "decode", text, *SMALL, "--sentences", 5, "--batch", 2, "--length", "2,3", "--repeats", 2, "--workers", 2
@@ -81,6 +83,7 @@ def test_workers_share_the_batches(text: Path) -> None:
     assert "--uncached" in told.stderr
 
 
+@pytest.mark.medium
 def test_a_worker_that_ends_is_told() -> None:
     with pytest.raises(CalqueError, match="K401"), Crew(2, 1, _ending):
         pass
@@ -90,6 +93,7 @@ def _ending() -> NoReturn:
     os._exit(3)
 
 
+@pytest.mark.medium
 def test_a_fault_in_a_worker_is_explained() -> None:
     with pytest.raises(CalqueError, match="X412"), Crew(2, 1, _exiting, _explained):
         pass
@@ -103,6 +107,7 @@ def _explained(fault: BaseException) -> CalqueError:
     return error("X412", None, kind=type(fault).__name__, reason=str(fault))
 
 
+@pytest.mark.medium
 def test_the_lengths_of_a_file_and_the_zoo(tmp_path: Path) -> None:
     file = tmp_path / "source"
     file.write_text("a b c d\na b\n")
@@ -145,6 +150,7 @@ def test_a_run_has_lengths_of_its_own(tmp_path: Path) -> None:
     assert ran("decode", run, "--length", 4, "--sentences", 3, "--repeats", 1)["cells"][0]["target_tokens"] == 12
 
 
+@pytest.mark.medium
 def test_training(text: Path, tmp_path: Path) -> None:
     shape = ("--pairs", 30, "--batch-tokens", 100, "--updates", 2, "--warm-up", 1, "--repeats", 2)
     found = ran("train", text, *SMALL, *shape)
@@ -165,6 +171,7 @@ def test_training(text: Path, tmp_path: Path) -> None:
     assert again["systems"][0]["padding_share"] < 0.2
 
 
+@pytest.mark.medium
 def test_training_on_the_words_of_a_text(text: Path, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("a b c\n\na a b\nd e f\n" * 8)
@@ -223,6 +230,7 @@ def test_files_that_cannot_be_used_are_errors(text: Path, tmp_path: Path, monkey
         assert [d.code for d in done.exception.diagnostics] == [code]
 
 
+@pytest.mark.medium
 def test_the_machine_and_the_start_of_commands(tmp_path: Path) -> None:
     out = tmp_path / "start.json"
     found = ran("start", "--repeats", 1, "--record", out)

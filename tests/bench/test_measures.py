@@ -37,6 +37,7 @@ def test_speeds_are_of_the_median_slowest_and_fastest_repeat() -> None:
     assert best(lambda: None, 0.0) >= 0
 
 
+@pytest.mark.medium
 def test_the_machine_has_every_limit_or_null() -> None:
     found = machine(CPU, 0.0005, rows=(1, 4), weights=((16, 32),), size=1 << 20)
     assert [(p["rows"], p["inner"], p["outer"]) for p in found["products"]] == [(1, 16, 32), (4, 16, 32)]

@@ -26,6 +26,7 @@ def test_every_target_is_held() -> None:
     assert len(TARGETS) == len(re.findall(r"^\| ", table, re.MULTILINE)) - 1 > 0
 
 
+@pytest.mark.medium
 def test_the_program_lists_what_it_would_measure_here(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(tmp_path), "--list"], capture_output=True, text=True, check=True

@@ -110,6 +110,7 @@ def test_every_layer_keeps_the_contract(layer: type[Layer], trials: int, monkeyp
     assert {v.law for v in report.verdicts} == set().union(*(EXPECTED[side] for side in sides))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("layer", some([*builtin().values()], of=6), ids=lambda layer: layer.name)
 def test_shapes_are_those_of_the_annotations(layer: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prover, "TRIALS", 1)  # other weights have the same shapes
@@ -128,6 +129,7 @@ def test_a_text_is_proved_on_both_sides() -> None:
     assert {law for law, _ in LAWS["both"]} == EXPECTED[ENCODER] | EXPECTED[DECODER]
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("first", range(0, FAST, BATCH))
 def test_random_compositions_keep_it(first: int) -> None:

@@ -246,6 +246,7 @@ def test_the_splits(corpus: DemoCorpus) -> None:
     assert len(set(german)) == len(german)
 
 
+@pytest.mark.medium
 def test_each_english_sentence_has_one_german_one_before_any_is_dropped() -> None:
     draw, german, english = Draw(7), dict[str, str](), dict[str, str]()
     for _ in range(30_000):
@@ -256,6 +257,7 @@ def test_each_english_sentence_has_one_german_one_before_any_is_dropped() -> Non
     assert len(german) > 20_000
 
 
+@pytest.mark.medium
 def test_the_split_of_a_sentence_is_its_own(corpus: DemoCorpus) -> None:
     other = generate(seed=2, pairs=12_000)
     held = {de for _, de in corpus.test + corpus.valid}

@@ -223,6 +223,7 @@ def test_progress_names_speed_and_time_left(monkeypatch: pytest.MonkeyPatch) -> 
     assert said[-1].startswith("train: 8,000 pairs, 80%, ")
 
 
+@pytest.mark.medium
 def test_work_for_other_text_is_not_continued(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "PARALLEL", 1)
 

@@ -127,6 +127,7 @@ def test_continuations_are_the_best_ones_the_first_hypothesis_first(kernels: Acc
     assert torch.equal(found.words, words.view(4, -1).gather(1, order))
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked", "kernels")
 @pytest.mark.parametrize(
     ("name", "graphs", "settings"),

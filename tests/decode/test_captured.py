@@ -187,6 +187,7 @@ def test_a_step_that_cannot_be_captured_on_the_way_is_made_without_graphs(
     assert set(model.programs.refused.values()) == {"long"}
 
 
+@pytest.mark.medium
 def test_shapes_are_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(captured, "KEPT", 2)
     model, how = by_graphs(varied("rnmt")), SearchSettings(2)

@@ -138,6 +138,7 @@ def test_equals_the_naive_search(name: str, beam: int, normalise: str, prefixes:
             assert not any(lacks(REQUIRED[b], words, EDGES) for words in found.tokens[b])
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_a_search_goes_on_while_what_is_needed_may_still_be_the_best() -> None:
     """Here a hypothesis that lacks a phrase would be given up, were the end its next word."""
@@ -171,6 +172,7 @@ def test_a_word_penalty_counts_in_hypotheses_with_phrases(normalise: str, word_p
             assert score == pytest.approx(counted / divisor(normalise, 0.7, len(words) + 1))
 
 
+@pytest.mark.medium
 def test_a_wide_beam_finds_the_most_probable_translation_that_has_the_phrases() -> None:
     """Of all sequences of up to five words, which a beam of 200 does not hold; but it keeps the best."""
     model, (source, mask) = make("rnmt", vocabulary=7, seed=3), sources([4, 3], vocabulary=7)
@@ -319,6 +321,7 @@ def test_a_translation_that_has_what_it_must_is_that_of_a_free_search(loaded: Tr
     assert translate_lines(loaded, asked) == free
 
 
+@pytest.mark.medium
 def test_no_mean_over_words_decides_between_translations_with_phrases(
     loaded: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_search_with_a_memory_equals_a_naive_one(name: str) -> None:
     assert differs > 5
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("combine", ["probs", "logits", "logprobs"])
 def test_an_ensemble_leans_by_each_of_its_models(combine: str) -> None:
     other = translator(make("rnmt", seed=3))

@@ -52,11 +52,13 @@ def decodes(name: str, precision: torch.dtype, settings: SearchSettings, device:
 NAMES = [*zoo.distinct()]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", [*some(NAMES, 2, 24)])
 def test_no_architecture_waits_for_an_accelerator(name: str, device: str) -> None:
     decodes(name, torch.bfloat16, SearchSettings(3), device)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "settings", [SearchSettings(1), SearchSettings(1, scores=False), SearchSettings(2, sampling=Sampling(top_k=4))]
 )

@@ -167,6 +167,7 @@ def test_a_sentence_is_the_same_alone_to_the_bit(instructions: str, precision: s
         assert torch.equal(alone[0], together[i])
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["sinusoids", "learned", "rotary"])
 def test_positions_go_on_behind_those_of_the_first_tables(name: str) -> None:
     """Tables of positions grow several times on the way, in the step and in the encoder."""
@@ -260,6 +261,7 @@ def apart(seed: int) -> float:
     )
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_random_architectures_compute_what_their_layers_do() -> None:
     assert {seed for seed in range(30) if apart(seed) > 1e-3} == set()

@@ -153,6 +153,7 @@ def test_a_line_that_is_too_long_is_cut_with_a_warning(loaded: Translator) -> No
     assert len(warnings) == 2
 
 
+@pytest.mark.medium
 def test_an_ensemble_reads_each_line_with_each_codec(loaded: Translator) -> None:
     other = Translator(
         varied("rnmt"), WordCodec(Vocabulary("ihgfedcba")), loaded.target, loaded.decode, source_end=False

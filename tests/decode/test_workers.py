@@ -50,6 +50,7 @@ def test_workers_give_what_one_process_gives_in_its_order(sample: bool) -> None:
     assert len(warned) == 3
 
 
+@pytest.mark.medium
 def test_lines_are_read_only_so_far_ahead_and_few_need_no_second_worker() -> None:
     read = []
 
@@ -66,6 +67,7 @@ def test_lines_are_read_only_so_far_ahead_and_few_need_no_second_worker() -> Non
     assert list(translate_with_workers(WorkerTask(loaded), 2, [])) == []
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("how", "code"),
     [("killed", "K401"), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("bug", None), ("fault", "K101")))],
@@ -91,6 +93,7 @@ def explained(fault: BaseException) -> CalqueError | None:
     return error("K311", None) if isinstance(fault, ZeroDivisionError | SystemExit) else None
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", ["exit", pytest.param("bug", marks=pytest.mark.slow)])
 def test_a_worker_explains_what_is_no_bug(how: str) -> None:
     work = WorkerTask(functools.partial(at_fault, how), explain=explained)
@@ -99,6 +102,7 @@ def test_a_worker_explains_what_is_no_bug(how: str) -> None:
     assert [d.code for d in caught.value.diagnostics] == ["K311"]
 
 
+@pytest.mark.medium
 def test_the_models_of_these_tests_can_be_translated_with_prefixes_too() -> None:
     asked = [(line, "A" if k % 2 else "") for k, line in enumerate(LINES[:8])]
     found = list(translate_with_workers(WorkerTask(loaded), 1, asked, chunk=3))

@@ -182,6 +182,7 @@ def test_a_ledger_that_is_not_there_is_one_error(calque: Run, tmp_path: Path) ->
     fails(done, "X402", 2)
 
 
+@pytest.mark.medium
 def test_a_run_with_a_plugin_goes_to_other_tools_as_far_as_they_can(calque: Run, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
     path = plugin(tmp_path)
@@ -386,6 +387,7 @@ def test_the_program_itself_cannot_be_proved(calque: Run, monkeypatch: pytest.Mo
     fails(calque("prove", "__main__"), "X419", 2)
 
 
+@pytest.mark.medium
 def test_new_fits_the_vocabulary_to_a_corpus_of_any_size(calque: Run, tmp_path: Path) -> None:
     for n in (2, 3, 40):
         source, target = corpus(tmp_path, [f"word {k} of {n}" for k in range(n)], f"text{n}")
@@ -473,6 +475,7 @@ def test_new_checks_validation_text_too(calque: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.medium
 def test_new_says_where_it_cannot_write(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = corpus(tmp_path, ["a b", "b a"])
     fails(calque("new", files[0], "--train", *files), "X405", 2)

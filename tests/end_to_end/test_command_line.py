@@ -122,6 +122,7 @@ def test_checkpoints_are_averaged_into_a_model_of_their_own(calque: Run, trained
     assert f"`{tmp_path / 'mean'}` exists and is not empty" in again.err
 
 
+@pytest.mark.medium
 def test_each_line_of_a_pipe_is_answered_at_once_where_that_is_asked_for(trained: Path) -> None:
     command = [sys.executable, "-m", "calque", "translate", str(trained), "--buffer-size", "1"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -155,6 +156,7 @@ def test_who_continues_in_vain_is_told(calque: Run, trained: Path, tmp_path: Pat
     assert "the learning rate is 0 behind the end of the schedule, and nothing more is learned" in done.err
 
 
+@pytest.mark.medium
 def test_new_writes_an_experiment_that_trains(calque: Run, tmp_path: Path) -> None:
     source, target = corpus(tmp_path, 300)
     done = calque("new", tmp_path / "first", "--train", source, target)

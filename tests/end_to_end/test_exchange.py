@@ -36,6 +36,7 @@ def test_export_writes_a_folder_with_a_card_or_nothing(
     assert "X405" in again.err
 
 
+@pytest.mark.medium
 def test_a_page_is_written_with_its_languages_and_options_of_pages_are_for_pages(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_test_text_with_damaged_lines_is_read_and_the_run_is_exported(calque: 
     assert "BLEU" in (tmp_path / "run-calque" / "README.md").read_text()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("form", "package"), [("onnx", "onnxscript"), ("hf", "transformers")])
 def test_export_says_that_the_system_refuses_to_write(calque: Run, tmp_path: Path, form: str, package: str) -> None:
     pytest.importorskip(package, reason=f"the package {package} is not installed")
@@ -91,6 +93,7 @@ def test_export_says_that_the_system_refuses_to_write(calque: Run, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.medium
 def test_an_imported_model_translates_is_explained_and_trained_on(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

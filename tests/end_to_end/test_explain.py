@@ -9,6 +9,7 @@ from command import Run
 TINY = "d = 32\nheads = 4\nn = 3\nencoder = pos -> repeat(n, tenc)\ndecoder = pos -> repeat(n, tdec) -> norm\n"
 
 
+@pytest.mark.medium
 def test_fit_prints_what_set_takes(calque: Run, tmp_path: Path) -> None:
     (tmp_path / "a.adl").write_text(TINY)
     (tmp_path / "b.adl").write_text(TINY.replace("tdec", "tdec(rnn)"))

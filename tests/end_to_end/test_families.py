@@ -53,6 +53,7 @@ def write(folder: Path, name: str, seed: int, lines: int) -> tuple[str, str]:
     return str(folder / f"{name}.src"), str(folder / f"{name}.tgt")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "family", [*some([*FAMILIES]), *(pytest.param(name, marks=pytest.mark.slow) for name in TODAY)]
 )

@@ -72,6 +72,7 @@ def codes(done: Outcome) -> set[str]:
 NAMES = "corpus, vocabulary, architecture, dropout, batch, learning rate, validation, speed, time, next"
 
 
+@pytest.mark.medium
 def test_new_proposes_in_ten_lines_and_its_commands_work(calque: Run, tmp_path: Path) -> None:
     done = calque("new", tmp_path / "first run", "--train", *write(tmp_path, sentences(900)), "--time", "40s")
     told = proposed(done)
@@ -177,6 +178,7 @@ def test_few_pairs_and_many_passes_are_trained_with_r_drop(calque: Run, tmp_path
     assert "\nr_drop = 1.0\n" in (tmp_path / "new" / "experiment.toml").read_text()
 
 
+@pytest.mark.medium
 def test_a_size_may_want_another_vocabulary(tmp_path: Path) -> None:
     draw = random.Random(5)
     words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(15_000)]
@@ -256,6 +258,7 @@ def test_what_is_no_time_is_refused(calque: Run, tmp_path: Path, written: str) -
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.medium
 def test_a_new_folder_can_be_moved(calque: Run, tmp_path: Path) -> None:
     calque("new", tmp_path / "new", "--train", *write(tmp_path, sentences(60)), "--no-measure")
     (tmp_path / "new").rename(tmp_path / "moved")
@@ -479,6 +482,7 @@ def test_the_kind_of_text_is_looked_up_once_a_side(tmp_path: Path, monkeypatch: 
     assert asked == [300, 300, 40, 40]
 
 
+@pytest.mark.medium
 def test_back_translated_text_is_tagged_and_a_small_corpus_repeated(calque: Run, tmp_path: Path) -> None:
     own, made = write(tmp_path, sentences(60)), write(tmp_path, sentences(300, 5), "made")
     folder = tmp_path / "new"

@@ -97,6 +97,7 @@ def test_a_model_file_without_gamma_has_one(halves: Path) -> None:
         rewrite_about(halves / "run" / MODEL, about)
 
 
+@pytest.mark.medium
 def test_the_embedded_corpus(tmp_path: Path) -> None:
     """HC-ALL on its first pairs: the loaded model scores by the ratio that preparation told."""
     corpus = embedded.generate()

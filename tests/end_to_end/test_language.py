@@ -163,6 +163,7 @@ def test_a_run_from_the_strings_of_the_research_code(calque: Run, tmp_path: Path
     assert calque("translate", tmp_path / "run", stdin=b"alpha beta\n").status == 0
 
 
+@pytest.mark.medium
 def test_a_run_of_an_architecture_by_its_name(calque: Run, tmp_path: Path) -> None:
     path = experiment(tmp_path, train__max_updates=1, train__validate_every_updates=1, train__validate_bleu_sentences=0)
     text = path.read_text()

@@ -37,6 +37,7 @@ def stdin(lines: list[str]) -> bytes:
 WAYS = [[], ["--workers", 2], ["--sentences"], ["--beam", 1], ["--invariant"], ["--n-best", 3], ["--tag", "<2x>"]]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("way", WAYS)
 def test_a_line_in_capitals_has_the_translation_of_small_letters(calque: Run, run: Path, way: list[object]) -> None:
     small = out(calque("translate", run, *way, stdin=stdin(KNOWN)))

@@ -130,6 +130,7 @@ def test_matrices_that_were_one_may_be_several(calque: Run, parent: Path, tmp_pa
     assert "source_embedding.weight starts anew: the parent has several matrices instead of one" in told
 
 
+@pytest.mark.medium
 def test_it_is_resumed_without_its_parent(
     calque: Run, parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

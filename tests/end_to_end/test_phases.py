@@ -66,6 +66,7 @@ def test_a_key_of_the_file_itself_is_a_change_too(calque: Run, tmp_path: Path) -
     assert log(run, "phase")[-1]["changes"] == {"train.max_updates": [8, 10]}
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "key", some(["max_updates=6", "max_epochs=2", "max_seconds=0.001", "patience=1", "min_lr=0.0099"], of=5)
 )
@@ -135,6 +136,7 @@ def one_of_everything(calque: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
     return run
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "keys",
     [
@@ -159,6 +161,7 @@ def test_a_training_is_repeated_bit_for_bit(
     assert [v["changes"] for v in log(again, "phase")] == [v["changes"] for v in log(run, "phase")]
 
 
+@pytest.mark.medium
 def test_rates_that_followed_the_clock_are_repeated(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +184,7 @@ def test_rates_that_followed_the_clock_are_repeated(
     assert len(rates[0]) == log(run, "train")[-1]["update"]
 
 
+@pytest.mark.medium
 def test_without_its_phases_it_would_be_another_model(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +194,7 @@ def test_without_its_phases_it_would_be_another_model(
     assert weights(tmp_path / "other") != weights(run)
 
 
+@pytest.mark.medium
 def test_a_repetition_that_was_stopped_goes_on(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, again = one_of_everything(calque, tmp_path, monkeypatch), tmp_path / "again"
     for update in (2, 5, 8, 12):
@@ -203,6 +208,7 @@ def test_a_repetition_that_was_stopped_goes_on(calque: Run, tmp_path: Path, monk
     assert phases(again) == phases(run)
 
 
+@pytest.mark.medium
 def test_a_run_that_is_not_finished_is_repeated_and_trained_on(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +225,7 @@ def test_a_run_that_is_not_finished_is_repeated_and_trained_on(
     assert weights(tmp_path / "again") == weights(run)
 
 
+@pytest.mark.medium
 def test_a_repetition_needs_no_text(calque: Run, tmp_path: Path) -> None:
     done(calque, "train", experiment(tmp_path), "--out", tmp_path / "run")
     for path in [*tmp_path.glob("*.source"), *tmp_path.glob("*.target")]:
@@ -229,6 +236,7 @@ def test_a_repetition_needs_no_text(calque: Run, tmp_path: Path) -> None:
     assert "text of the corpus has changed" in done(calque, "train", tmp_path / "again")
 
 
+@pytest.mark.medium
 def test_another_folder_is_no_repetition(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run"
     done(calque, "train", experiment(tmp_path), "--out", run)
@@ -270,6 +278,7 @@ def old(run: Path) -> None:
     file.write_text(re.sub(r"^(vocabulary|parent) = .*\n", "", file.read_text(), flags=re.MULTILINE))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", ["run", "experiment"])
 def test_an_old_folder_is_resumed_and_says_what_it_does_not_know(calque: Run, tmp_path: Path, how: str) -> None:
     whole, run, made = tmp_path / "whole", tmp_path / "run", experiment(tmp_path)
@@ -293,6 +302,7 @@ def test_an_old_folder_is_resumed_and_says_what_it_does_not_know(calque: Run, tm
     done(calque, *shlex.split(command), tmp_path / "again", "--set", "train.max_updates=2")
 
 
+@pytest.mark.medium
 def test_set_makes_no_one_experiment_of_phases(calque: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     done(calque, "train", experiment(tmp_path), "--out", run)

@@ -85,6 +85,7 @@ def left_of(group: int) -> bool:
     return True
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_workers_end_with_their_parent(trained: Path, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "long").write_bytes(b"alpha beta gamma\n" * 100_000)
@@ -122,6 +123,7 @@ def run_with(preexec: object, *arguments: object, **options: object) -> "subproc
     )
 
 
+@pytest.mark.medium
 def test_a_closed_stdout_is_an_error_where_something_is_to_be_written(trained: Path) -> None:
     for command in (["layers"], ["--help"], ["translate", trained]):
         done = run_with(closed(1), *command, stderr=subprocess.PIPE, input=b"alpha\n")
@@ -132,6 +134,7 @@ def test_a_closed_stdout_is_an_error_where_something_is_to_be_written(trained: P
     assert (quiet.returncode, quiet.stderr) == (0, b"")
 
 
+@pytest.mark.medium
 def test_files_do_not_take_the_place_of_closed_streams(tmp_path: Path, trained: Path) -> None:
     """Messages would be written into the first file that is opened."""
     (tmp_path / "bad.adl").write_text("encoder = cnn(kernal=5)\ndecoder = id\n")
@@ -142,6 +145,7 @@ def test_files_do_not_take_the_place_of_closed_streams(tmp_path: Path, trained: 
     assert b"error[X402]" in done.stderr
 
 
+@pytest.mark.medium
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_is_an_error_on_stdout_and_none_on_stderr() -> None:
     with open("/dev/full", "wb") as full:
@@ -162,6 +166,7 @@ def test_a_reader_that_has_enough_ends_the_command_quietly() -> None:
     assert process.wait(60) == 0
 
 
+@pytest.mark.medium
 def test_lines_before_a_fault_are_translated(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "prefixes").write_text("\n\n")
     done = run_with(
@@ -178,6 +183,7 @@ def test_lines_before_a_fault_are_translated(trained: Path, tmp_path: Path) -> N
     assert done.stderr.count(b"error[D605]") == 1
 
 
+@pytest.mark.medium
 def test_what_is_typed_is_translated_line_by_line(trained: Path) -> None:
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
@@ -192,6 +198,7 @@ def test_what_is_typed_is_translated_line_by_line(trained: Path) -> None:
     assert (process.returncode, out.count(b"\n"), err) == (0, 1, b"")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("command", ["train", pytest.param("prepare", marks=pytest.mark.slow)])
 def test_a_training_that_cannot_begin_leaves_no_folder(tmp_path: Path, command: str) -> None:
     file = experiment(tmp_path, data__train=["gone.src", "gone.tgt"])
@@ -206,6 +213,7 @@ def test_a_training_that_cannot_begin_leaves_no_folder(tmp_path: Path, command: 
     assert [path.name for path in kept.iterdir()] == ["notes"]
 
 
+@pytest.mark.medium
 def test_a_name_that_the_system_refuses_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for arguments in (("check", "x" * 300), ("prepare", experiment(tmp_path), "--out", tmp_path / "loop")):

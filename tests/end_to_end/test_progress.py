@@ -53,6 +53,7 @@ def at_a_terminal(arguments: Sequence[object], stdin: Path | None, stdout: Path)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(shown).decode())
 
 
+@pytest.mark.medium
 def test_translate_shows_lines_done_and_time_left_at_a_terminal(calque: Run, run: Path, tmp_path: Path) -> None:
     (tmp_path / "input").write_bytes(STDIN * 40)
     shown = at_a_terminal(["translate", run, "--threads", 1], tmp_path / "input", tmp_path / "output")
@@ -63,12 +64,14 @@ def test_translate_shows_lines_done_and_time_left_at_a_terminal(calque: Run, run
     assert re.search(rf"of {40 * len(LINES)} lines, [\d,.]+ lines/s, \d:\d\d left", shown)
 
 
+@pytest.mark.medium
 def test_translate_knows_no_end_of_what_is_no_file(run: Path, tmp_path: Path) -> None:
     shown = at_a_terminal(["translate", run, "--threads", 1], None, tmp_path / "output")
     assert "left" not in shown
     assert "%" not in shown
 
 
+@pytest.mark.medium
 def test_tune_shows_its_progress_and_prints_the_same_rows(calque: Run, run: Path, tmp_path: Path) -> None:
     valid = []
     for side in ("src", "tgt"):

@@ -79,6 +79,7 @@ def underway(run: Path, update: int) -> None:
     raise AssertionError("no validation was logged")
 
 
+@pytest.mark.medium
 def test_two_processes_train_the_model_of_one_and_one_continues_it(tmp_path: Path) -> None:
     experiment = shared(tmp_path, validate_bleu_sentences=5)
     train(1, experiment, tmp_path / "one")

@@ -25,6 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_run(tmp_path_factory.mktemp("run"), "one", 1)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", [[], ["--workers", 2, "--threads", 1]])
 def test_translate_writes_as_many_lines_as_it_reads(calque: Run, run: Path, options: list[object]) -> None:
     done = calque("translate", run, *options, stdin=b"\n".join(BAD) + b"\n")
@@ -43,6 +44,7 @@ def zstandard(body: bytes) -> bytes:
     return packed
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress, zstandard])
 def test_translate_unpacks_what_it_reads(calque: Run, run: Path, pack: Callable[[bytes], bytes]) -> None:
     body = b"a b c\nb\n" * 3000

@@ -154,6 +154,7 @@ def test_restart_needs_no_text(calque: Run, run: Path) -> None:
     assert weights(run) == before  # of the same text, with the same seed
 
 
+@pytest.mark.medium
 def test_what_is_wrong_is_said_before_anything_is_moved(calque: Run, run: Path) -> None:
     before = everything(run)
     refused(calque("train", run, "--restart", "--from", run.parent / "none"), "X118", 2)
@@ -212,6 +213,7 @@ def vocabulary(folder: Path) -> bytes:
     return (folder / "codecs" / "vocabulary.joint.txt").read_bytes()
 
 
+@pytest.mark.medium
 def test_a_restart_takes_the_vocabulary_that_the_call_names(calque: Run, run: Path) -> None:
     text(run.parent, "other", seed=9, letters="hgfedcba")
     names = f"data.train=['{run.parent}/other.source', '{run.parent}/other.target']"
@@ -262,6 +264,7 @@ def test_sides_of_the_same_files_may_learn_their_vocabularies_apart(calque: Run,
     assert (tmp_path / "run" / "codecs" / "codec.json").read_text().count('"joint": false') == 1
 
 
+@pytest.mark.medium
 def test_a_prepared_corpus_is_no_other_text(calque: Run, run: Path) -> None:
     new = run.parent / "new"
     tiny = run.parent / "tiny.toml"

@@ -193,6 +193,7 @@ def test_a_connection_without_a_request_is_closed(run: Path, monkeypatch: pytest
         until(lambda: client.get("/health").status == 200)
 
 
+@pytest.mark.medium
 def test_a_client_that_takes_no_answer_is_left(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.serve.server.PATIENCE", 0.5)
     with served([run]) as client, socket.socket() as sock:
@@ -390,6 +391,7 @@ def another(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return trained(tmp_path_factory.mktemp("another"), "de-en", 4)
 
 
+@pytest.mark.medium
 def test_a_replaced_run_is_reloaded_whole_or_not_at_all(
     run: Path, another: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +412,7 @@ def test_a_replaced_run_is_reloaded_whole_or_not_at_all(
         assert client.translate(LINES).json["translatedText"] == new
 
 
+@pytest.mark.medium
 def test_several_runs_and_the_least_used_leaves_memory(run: Path, another: Path, tmp_path: Path) -> None:
     shutil.copytree(another, tmp_path / "de-en")
     with served([run, tmp_path / "de-en"], in_memory=1) as client:

@@ -62,6 +62,7 @@ def written(tag: str) -> list[str]:
     return [f"{tag} {line}" if line else "" for line in LINES]
 
 
+@pytest.mark.medium
 def test_a_tag_is_the_same_as_its_symbol_in_every_line(calque: Run, run: Path) -> None:
     plain = out(calque("translate", run, stdin=stdin(LINES)))
     found = {tag: out(calque("translate", run, "--tag", tag, stdin=stdin(LINES))) for tag in TAGS}

@@ -84,6 +84,7 @@ def test_the_tutorial_has_blocks_of_every_kind() -> None:
     assert {"adl", "python", "text"} <= set(kinds)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["square.py", "power.py"])
 def test_a_layer_of_the_page_on_layers_passes_the_laws(tmp_path: Path, name: str) -> None:
     (body,) = [block.body for block in blocks("own-layer.md") if block.title == name]

@@ -73,6 +73,7 @@ def test_every_way_gives_as_many_lines_as_asked(calque: Run, runs: dict[str, Pat
     assert all(math.isfinite(float(line.split("\t")[0])) or line == "-inf\t" for line in found)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "options", [pytest.param(way, marks=() if way in FAST_WAYS else pytest.mark.slow) for way in WAYS]
 )
@@ -131,6 +132,7 @@ def memory(tmp_path: Path) -> tuple[Path, Path]:
     return sources, targets
 
 
+@pytest.mark.medium
 def test_a_memory_changes_translations_in_every_way(
     calque: Run, runs: dict[str, Path], memory: tuple[Path, Path]
 ) -> None:
@@ -172,6 +174,7 @@ def has_terms(line: str, translation: str) -> bool:
     return all(any(form in translation for form in forms[term]) for term in forms if f" {term} " in f" {line} ")
 
 
+@pytest.mark.medium
 def test_lines_with_a_term_have_it_in_their_translations(calque: Run, runs: dict[str, Path], terms: Path) -> None:
     plain = lines(calque("translate", runs["one"], stdin=STDIN))
     assert not all(map(has_terms, LINES, plain))
@@ -191,6 +194,7 @@ def test_lines_with_a_term_have_it_in_their_translations(calque: Run, runs: dict
     assert all(map(has_terms, LINES, lines(at_once)))
 
 
+@pytest.mark.medium
 def test_terms_that_cannot_be_used_are_one_error(calque: Run, runs: dict[str, Path], terms: Path) -> None:
     done = calque("translate", runs["one"], "--terms", terms, "--sample", stdin=STDIN)
     assert (done.status, done.out) == (2, "")
@@ -248,6 +252,7 @@ def test_several_runs_are_one_ensemble(calque: Run, runs: dict[str, Path]) -> No
     assert run.candidates(["a b"], prefixes=["C"])[0][0].text.startswith("C")
 
 
+@pytest.mark.medium
 def test_only_words_of_the_table_are_chosen(calque: Run, runs: dict[str, Path], tmp_path: Path) -> None:
     table = tmp_path / "table"
     table.write_text("a A 0.5\nb B 0.5\n")
@@ -285,6 +290,7 @@ def test_a_line_that_is_too_long_is_cut_with_a_warning(calque: Run, runs: dict[s
         package.load(runs["one"], max_source_tokens=2).translate(["a b c"])
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", [[], ["--workers", 2]])
 def test_a_run_that_is_not_whole_is_one_error(calque: Run, tmp_path: Path, options: list[object]) -> None:
     (tmp_path / "model.json").write_text("{}")
@@ -306,6 +312,7 @@ def test_the_weights_of_a_loaded_run_are_its_file(runs: dict[str, Path]) -> None
     assert all(any(p.data_ptr() in one for one in mapped) for p in held.model.parameters())
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("options", [(), ("--workers", 2), ("--buffer-size", 1), ("--beam", 1)])
 def test_lines_of_several_sentences(calque: Run, runs: dict[str, Path], options: tuple[object, ...]) -> None:
     text = ["a be. C d!  E f", "", "ab. Be. Cd."]

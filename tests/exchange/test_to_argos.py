@@ -42,6 +42,7 @@ def by_the_rules(folder: Path, lines: list[str], beam: int) -> list[str]:
     return [text.removeprefix(" ") for text in texts]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("joint", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_files_of_a_package_translate(joint: bool, tmp_path: Path) -> None:
     source = piece_codec()

@@ -73,6 +73,7 @@ def theirs(folder: Path, lines: list[str], beam: int, compute: str = "default") 
     return [" ".join(word for word in one.hypotheses[0] if word != "</s>") for one in results]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("text", "tying"), [(PRE, "three-way"), (POST, "target"), (LEARNED, "none")])
 def test_greedy_and_beam_search_give_the_same_translations(text: str, tying: str, tmp_path: Path) -> None:
     make_run(tmp_path / "run", text, tying=tying, bias=tying != "target")
@@ -86,6 +87,7 @@ def test_greedy_and_beam_search_give_the_same_translations(text: str, tying: str
         assert not [pair for pair in pairs if pair[0] != pair[1]]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("text", "tying"), CASES)
 def test_positions_in_the_scores_give_the_same_probabilities(text: str, tying: str, tmp_path: Path) -> None:
     model = make_run(tmp_path / "run", text, tying=tying)
@@ -129,6 +131,7 @@ def test_imported_models_go_on_with_the_same_probabilities(name: str, tmp_path: 
     assert apart(load(tmp_path / "run"), model, folder, made_up(30), made_up(30, 4)) < 1e-4
 
 
+@pytest.mark.medium
 def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path) -> None:
     make_run(tmp_path / "run", PRE)
     whole, small = (export(tmp_path / "run", tmp_path / kind, kind) for kind in ("float32", "int8"))

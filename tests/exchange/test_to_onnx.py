@@ -96,6 +96,7 @@ def test_another_precision_is_refused(tmp_path: Path) -> None:
         write_onnx(open_exported(tmp_path / "run"), tmp_path, "int8")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [

@@ -92,6 +92,7 @@ MORE = [(GREEDY, {}), (GREEDY, SHORT), (LONGER, {}), (LONGER, GNMT), ({"beam": 3
 """What is in the graphs, and what is not."""
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("graphs", "rule"), [*SEARCHES, *(pytest.param(*each, marks=pytest.mark.slow) for each in MORE)]
 )
@@ -112,6 +113,7 @@ def test_pages_of_other_architectures_translate(family: str, tmp_path: Path) -> 
     check_translations(tmp_path / "page", tmp_path / "run")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "name", ["m2m_100", *(pytest.param(name, marks=pytest.mark.slow) for name in ("marian", "nllb", "mbart", "t5"))]
 )
@@ -141,6 +143,7 @@ def check_translations(page: Path, run: Path, lines: Sequence[str] = tuple(draw_
 TAGS = {LanguagePair("en", "de"): "<2de>", LanguagePair("en", "fr"): "<2fr>", LanguagePair("fr", "en"): ""}
 
 
+@pytest.mark.medium
 def test_each_pair_of_languages_has_its_symbol(tmp_path: Path) -> None:
     codec = pieces_of("unigram", 120, symbols=("<2fr>", "<2de>"))
     make_run(tmp_path / "run", SMALL, 2, codec, decode={"max_length_offset": 4, "tag": "<2de>"})

@@ -46,6 +46,7 @@ def bytes_agree(checked: CheckedDefinition, kind: torch.dtype, beams: int = 1, p
         assert state.bytes() == expected
 
 
+@pytest.mark.medium
 def test_parameters_and_bytes_of_random_architectures() -> None:
     for seed in range(FAST):
         checked = check(Text("drawn", random_program(seed)), builtin())

@@ -29,6 +29,7 @@ def nearest(text: Text, target: int, setting: str, values: range, around: Surrou
     return min(found, key=lambda v: (found[v], v))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("target", [1, 90_000, 130_000, 500_000])
 @pytest.mark.parametrize("setting", ["d", "n"])
 def test_the_nearest_value_is_found(target: int, setting: str) -> None:
@@ -64,6 +65,7 @@ def test_rows_of_a_table_are_matched() -> None:
 CONVOLUTIONS = "d = {}\nheads = 1\nencoder = light_cnn\ndecoder = mlp_src_att\n"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("width", "more"), [(48, -1), (60, 41), (120, 20)])
 def test_heads_divide_a_width(width: int, more: int) -> None:
     text = Text("text", CONVOLUTIONS.format(width))
@@ -73,12 +75,14 @@ def test_heads_divide_a_width(width: int, more: int) -> None:
     assert fit(text, target, "heads", 3) == nearest(text, target, "heads", range(3, width + 1, 3))
 
 
+@pytest.mark.medium
 def test_kernels_are_odd() -> None:
     text = Text("text", "d = 8\nk = 3\nencoder = cnn(kernel=k)\ndecoder = mlp_src_att\n")
     for target in (1, count(text, "k=9") + 50, count(text, "k=11") - 10):
         assert fit(text, target, "k") == nearest(text, target, "k", range(1, 30, 2))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("multiple", "more"), [(None, 1), (1, 0), (2, 0), (4, -1)])
 def test_a_setting_that_changes_no_parameters_fits_their_number_alone(multiple: int | None, more: int) -> None:
     text = Text("text", "d = 32\nheads = 4\nencoder = pos -> tenc\ndecoder = pos -> tdec\n")

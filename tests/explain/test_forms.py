@@ -97,6 +97,7 @@ def test_field_of_a_text(side: str, text: str) -> None:
     assert seen(checked, side) == cut(field)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_nothing_outside_the_field_of_a_random_architecture_is_seen() -> None:
     for seed in range(20):

@@ -129,6 +129,7 @@ def _kept(name: str, cache: Path) -> Path:
     return cache / "calque" / "native" / f"kernels-{name}-{build._key(name)}.so"
 
 
+@pytest.mark.medium
 @needs_compiler
 def test_a_compiler_that_does_not_end_is_ended_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -150,6 +150,7 @@ def test_where_no_word_is_unknown(call: Call, tmp_path: Path) -> None:
     assert "Not measured: ensemble: " in found.stdout
 
 
+@pytest.mark.medium
 def test_where_there_is_nothing_to_decode_otherwise(call: Call, tmp_path: Path) -> None:
     found = call("luong2015", "table1", "--rows", "base", "--seeds", 1, *SMALL, *WORDS)
     assert found.exit_code == 0, found.output
@@ -160,6 +161,7 @@ def test_where_there_is_nothing_to_decode_otherwise(call: Call, tmp_path: Path) 
     assert set(cells(tmp_path / "out")) == {("base", 1)}
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("learned")
 def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -188,6 +190,7 @@ def test_unknown_words_as_a_column(call: Call, tmp_path: Path) -> None:
 GOLD = {"de": "Der Hund\nEin roter ' Hund\n", "en": "The dog\nA red ' dog\n", "talp": "1-1 2-2\n1-1 2p2 3-3 4-4\n"}
 
 
+@pytest.mark.medium
 def test_alignment_error_rates(call: Call, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     steps: list[tuple[int, ...]] = []
@@ -234,6 +237,7 @@ def test_text_by_hand_is_likened_to_the_corpus() -> None:
     assert likened('"Er"', case=True) == "&quot;Er&quot;"
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("moses")
 def test_accuracy_by_kind_of_error(call: Call, corpora: Path, tmp_path: Path) -> None:
     folder = corpora / "contrastive-ende"
@@ -264,6 +268,7 @@ def test_accuracy_by_kind_of_error(call: Call, corpora: Path, tmp_path: Path) ->
     assert (why.code, "no such error" in str(help_of(why))) == ("X708", True)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("moses")
 def test_bleu_of_plain_text(call: Call, corpora: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -304,6 +309,7 @@ def test_the_rules_of_moses_undo_each_other() -> None:
     assert join.detokenize(cut.tokenize(line, return_str=True).split()) == line
 
 
+@pytest.mark.medium
 def test_bleu_without_case(call: Call, tmp_path: Path) -> None:
     given = ["--rows", "aan", "--seeds", 1, "--set", "heads=2", "--set", "p=0", "--metric", "uncased-bleu", *SMALL]
     found = call("zhang2018", "table4", *given)

@@ -55,6 +55,7 @@ def times(folder: Path) -> dict[Path, int]:
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file() and "locks" not in file.parts}
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("learned")
 def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
@@ -115,6 +116,7 @@ def test_two_rows_by_two_seeds(call: Call, tmp_path: Path) -> None:
     assert code(call("--rows", "rnn", "--recipe", "domhan2018", *SMALL)) == "X705"
 
 
+@pytest.mark.medium
 def test_a_row_that_fails_is_told_and_loses_no_other(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +156,7 @@ def test_what_is_wrong_with_rows_is_told_together_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.medium
 def test_a_setting_that_the_rows_asked_for_do_not_read_is_no_fault(call: Call) -> None:
     assert call("--rows", "rnn", "--seeds", 1, *SMALL, "--set", "heads=5").exit_code == 0
 
@@ -172,6 +175,7 @@ def test_a_faulty_row_is_told_with_the_others_it_is_asked_for_with(call: Call, t
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.medium
 def test_equal_epochs_and_until_convergence(call: Call, tmp_path: Path) -> None:
     small = SMALL[:-4]
     common = ["--rows", "rnn", "--seeds", 1, *small, "--trials", 100]
@@ -188,6 +192,7 @@ def test_equal_epochs_and_until_convergence(call: Call, tmp_path: Path) -> None:
     assert code(call(*common, "--epochs", 2)) == "X705"
 
 
+@pytest.mark.medium
 def test_a_training_that_diverges_fails(call: Call, tmp_path: Path) -> None:
     """Where every cell fails there is no report."""
     common = ["--rows", "rnn", "--seeds", 1, *SMALL, "--set", "train.lr=1e38"]
@@ -208,6 +213,7 @@ def test_a_training_that_diverges_fails(call: Call, tmp_path: Path) -> None:
     assert code(recorded) == "X706"
 
 
+@pytest.mark.medium
 def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from calque.papers import cells
 
@@ -226,6 +232,7 @@ def test_a_bug_in_one_cell_loses_no_other(call: Call, tmp_path: Path, monkeypatc
     assert not list((tmp_path / "out" / "failures").iterdir())
 
 
+@pytest.mark.medium
 def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     common = ["--rows", "rnn", "--seeds", 2, *SMALL]
@@ -244,6 +251,7 @@ def test_shards_and_locks(call: Call, tmp_path: Path) -> None:
     assert (out / "cells" / f"{name}.json").is_file()
 
 
+@pytest.mark.medium
 def test_a_call_waits_for_another_that_measures_a_cell(call: Call, tmp_path: Path) -> None:
     out, common = tmp_path / "out", ["--rows", "rnn", "--seeds", 1, *SMALL]
     assert call(*common).exit_code == 0
@@ -258,6 +266,7 @@ def test_a_call_waits_for_another_that_measures_a_cell(call: Call, tmp_path: Pat
     assert ledger.read(out / "cells") == [entry]
 
 
+@pytest.mark.medium
 def test_a_cell_that_a_signal_stopped_is_continued_exactly(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +293,7 @@ def test_a_cell_that_a_signal_stopped_is_continued_exactly(
     assert (tmp_path / "out" / model).read_bytes() == continued
 
 
+@pytest.mark.medium
 def test_rows_of_equal_size(call: Call, tmp_path: Path) -> None:
     found = call("--rows", "rnn", "--seeds", 1, "--match", "params", "--match-to", "rnmt", *SMALL)
     assert found.exit_code == 0, found.output
@@ -292,6 +302,7 @@ def test_rows_of_equal_size(call: Call, tmp_path: Path) -> None:
     assert "--match params --match-to rnmt" in entry.command
 
 
+@pytest.mark.medium
 def test_meteor_where_its_word_lists_are(call: Call, corpora: Path, tmp_path: Path) -> None:
     (corpora / "meteor").mkdir()
     (corpora / "meteor" / "german.words").write_text("der\nein\n", encoding="utf-8")
@@ -378,6 +389,7 @@ def test_a_folder_with_files_of_another_kind_stays_as_it_is(
     assert {file.name: file.read_text() for file in out.iterdir()} == {"report.md": "mine"}
 
 
+@pytest.mark.medium
 def test_a_first_call_that_was_killed_is_begun_again(call: Call, tmp_path: Path) -> None:
     """Of a request that was not written whole, its temporary file is there."""
     (tmp_path / "out").mkdir()
@@ -386,6 +398,7 @@ def test_a_first_call_that_was_killed_is_begun_again(call: Call, tmp_path: Path)
     assert not list((tmp_path / "out").glob(".reproduce.json.*"))
 
 
+@pytest.mark.medium
 def test_a_report_of_a_folder_without_cells(call: Call, tmp_path: Path) -> None:
     call("--rows", "rnn", "--seeds", 1, *SMALL)
     shutil.rmtree(tmp_path / "out" / "cells")

@@ -427,6 +427,7 @@ def test_remembered_results_are_those_of_the_evidence(tmp_path: Path) -> None:
     assert (kept.read_bytes() if kept.is_file() else b"") == before
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("learned")
 def test_models_of_another_table_are_timed(call: Call, tmp_path: Path) -> None:
     """Zhang's table 3 has the speeds of table 2's models: timed where they are, and recorded with what is known of them."""
@@ -452,6 +453,7 @@ def test_models_of_another_table_are_timed(call: Call, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.medium
 def test_the_table_of_ours_is_of_one_encoder_and_one_size() -> None:
     around = Surroundings(6000, 6000)
     texts = Texts(Request("beyond", "table1", "multi30k", "linear", match="self-attention"))

@@ -71,6 +71,7 @@ def codes(found: Result) -> list[str]:
     return [fault.code for fault in found.exception.diagnostics]
 
 
+@pytest.mark.medium
 def test_a_table_on_own_text(call: Call, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     found = call("--corpus", "../corpus/news.toml", *SMALL)
@@ -99,6 +100,7 @@ def test_a_table_on_own_text(call: Call, corpus: Path, tmp_path: Path) -> None:
     assert alone.stdout == found.stdout
 
 
+@pytest.mark.medium
 def test_entries_in_a_ledger_are_called_as_the_corpus_not_as_its_file(call: Call, corpus: Path, tmp_path: Path) -> None:
     file, docs = corpus.rename(corpus.parent / "mine.toml"), tmp_path / "docs"
     names = []
@@ -112,6 +114,7 @@ def test_entries_in_a_ledger_are_called_as_the_corpus_not_as_its_file(call: Call
     assert [entry.id for entry in ledger.read(docs / "results")] == names
 
 
+@pytest.mark.medium
 def test_other_text_is_another_folder(call: Call, corpus: Path) -> None:
     assert call("--corpus", corpus, *SMALL).exit_code == 0
     with (
@@ -138,6 +141,7 @@ def test_files_of_the_user_are_never_replaced(call: Call, corpus: Path, tmp_path
     assert {name: file.read_bytes() for name, file in after.items()} == before
 
 
+@pytest.mark.medium
 def test_how_words_are_cut_is_said_in_the_file(call: Call, corpus: Path, tmp_path: Path) -> None:
     corpus.write_text('tokenize = "none"\n' + GOOD, encoding="utf-8")
     assert call("--corpus", corpus, *SMALL).exit_code == 0
@@ -147,6 +151,7 @@ def test_how_words_are_cut_is_said_in_the_file(call: Call, corpus: Path, tmp_pat
     assert "--corpus news.toml" in entry.command
 
 
+@pytest.mark.medium
 def test_timings_and_counts_of_own_text(call: Call, corpus: Path, tmp_path: Path) -> None:
     found = call("compute", "--corpus", corpus, spec=("you2020", "table1"))
     assert found.exit_code == 0, found.output
@@ -199,6 +204,7 @@ def test_what_is_wrong_with_a_file_is_told_before_anything_is_written(
         assert str(file).endswith("news.toml")
 
 
+@pytest.mark.medium
 def test_what_help_says_of_a_missing_key_works(call: Call, corpus: Path) -> None:
     """Each example, written into the file, removes its error."""
     body = "[data]\nsubwords = 'words'\n"
@@ -232,6 +238,7 @@ def test_a_corpus_of_no_such_name(call: Call, corpus: Path) -> None:
     assert codes(call("--corpus", "no.toml", *SMALL)) == ["X101"]
 
 
+@pytest.mark.medium
 def test_a_report_says_which_text_it_is_of(call: Call, corpus: Path, tmp_path: Path) -> None:
     assert call("--corpus", corpus, *SMALL).exit_code == 0
     told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))

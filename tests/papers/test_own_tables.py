@@ -104,6 +104,7 @@ def fault(found: Result) -> list[tuple[str, str]]:
     return [(c, w.text.body[w.start : w.end] if isinstance(w, Span) else "") for c, w in places]
 
 
+@pytest.mark.medium
 def test_rows_are_trained_and_compared_with_the_first(here: Path, learned: None) -> None:
     found = call(*SMALL)
     assert found.exit_code == 0, found.output
@@ -132,6 +133,7 @@ def test_rows_are_trained_and_compared_with_the_first(here: Path, learned: None)
     assert again.stdout == found.stdout
 
 
+@pytest.mark.medium
 def test_rows_can_be_added_and_trained_ones_stay(here: Path, learned: None) -> None:
     assert call(*SMALL, "--rows", "plain,ssru+ff").exit_code == 0
     more = TABLES.replace("d = 24", "d = 32") + '[tables.decoders.rows.new]\nsame = "plain"\nsettings = { d = 8 }\n'
@@ -151,6 +153,7 @@ def test_rows_can_be_added_and_trained_ones_stay(here: Path, learned: None) -> N
     assert "new is above the Transformer" in report.stdout
 
 
+@pytest.mark.medium
 def test_a_row_that_was_removed_is_still_what_it_was(here: Path, learned: None) -> None:
     assert call(*SMALL).exit_code == 0
     without = TABLES[: TABLES.index("[tables.decoders.rows.wide]")]
@@ -162,6 +165,7 @@ def test_a_row_that_was_removed_is_still_what_it_was(here: Path, learned: None) 
     assert call(*SMALL).exit_code == 0
 
 
+@pytest.mark.medium
 def test_rows_are_matched_by_one_setting(here: Path, learned: None) -> None:
     text = TABLES.replace("[tables.decoders]\n", '[tables.decoders]\nmatch = { setting = "h", row = "plain" }\n')
     text = text.replace("res_nd(ffl)", "res_nd(ffl(h))").replace("heads = 2\n", "heads = 2\nh = 32\n", 1)
@@ -176,6 +180,7 @@ def test_rows_are_matched_by_one_setting(here: Path, learned: None) -> None:
     assert found.exception.diagnostics[0].fields == {"row": "ssru+ff", "what": "setting of `match`"}
 
 
+@pytest.mark.medium
 def test_a_row_with_a_layer_of_the_user_can_be_added(here: Path, learned: None) -> None:
     assert call(*SMALL, "--rows", "plain").exit_code == 0
     added = '[tables.decoders.rows.squared]\nencoder = "pos"\ndecoder = "pos -> square -> mh_dot_src_att"\n'
@@ -197,6 +202,7 @@ def test_a_file_may_begin_with_a_mark_of_its_encoding(here: Path) -> None:
     assert (found.exit_code, found.output) == (0, "")
 
 
+@pytest.mark.medium
 def test_claims_of_the_file_are_tested(here: Path, learned: None) -> None:
     claim = '[[claims]]\ntext = "Recurrence costs nothing"\ntable = "decoders"\nkind = "about"\nrows = ["plain", "ssru+ff"]\n'
     (here / "mine.toml").write_text(TABLES + claim + 'metrics = ["perplexity"]\n', encoding="utf-8")
@@ -206,6 +212,7 @@ def test_claims_of_the_file_are_tested(here: Path, learned: None) -> None:
     assert "is above" not in found.stdout
 
 
+@pytest.mark.medium
 def test_rows_name_layers_of_the_user(here: Path, learned: None) -> None:
     text = TABLES.replace("block(ssru)", "block(ssru -> square)")
     (here / "mine.toml").write_text(text, encoding="utf-8")
@@ -221,6 +228,7 @@ def test_rows_name_layers_of_the_user(here: Path, learned: None) -> None:
     assert found.exception.diagnostics[0].fields == {"row": "ssru+ff", "what": "version of its layers"}
 
 
+@pytest.mark.medium
 def test_rows_are_matched_in_size_tuned_and_timed(here: Path) -> None:
     tuned = call(
         *("tune", "wide", "--corpus", "toy.toml", "--updates", 2, "--lr", 0.001, "--lr", 0.002, "--warmup-share", 0.1),
@@ -334,6 +342,7 @@ def test_a_correct_file_is_checked_in_silence(here: Path) -> None:
     assert CliRunner().invoke(root, ["check", "mine.toml", "--to-text"]).exit_code == 2
 
 
+@pytest.mark.medium
 def test_commands_that_are_for_papers_say_so(here: Path, learned: None) -> None:
     assert call(*SMALL, "--rows", "plain").exit_code == 0
     found = CliRunner().invoke(root, ["reproduce", "record", "out", "--docs", str(here)])

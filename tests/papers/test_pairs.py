@@ -71,6 +71,7 @@ def test_a_row_is_trained_at_the_sizes_of_its_pair(call: Call, tmp_path: Path) -
     assert entry.id == "domhan2018-table3-rnn-multi30k-budget-1-updates-seed-1"
 
 
+@pytest.mark.medium
 def test_a_size_that_is_set_is_that_of_every_pair(call: Call, tmp_path: Path) -> None:
     assert call("--rows", "rnn", "--seeds", 1, *TINY, "--d", 16).exit_code == 0
     assert "\nd = 16\n" in text(tmp_path / "out", "rnn")
@@ -103,6 +104,7 @@ def test_table_3_of_you_2020_is_timed_at_the_sizes_for_wmt(
         assert built.decoder.width_out == {"table3": 512, "table7": 288}[table]
 
 
+@pytest.mark.medium
 def test_a_folder_of_before_goes_on_where_its_sizes_were_right(call: Call, tmp_path: Path) -> None:
     """Its `reproduce.json` names no pair: its rows have the sizes of the texts."""
     rows = ["--rows", "rnn", "--seeds", 1, *TINY, "--d", 16]
@@ -138,6 +140,7 @@ def test_rows_of_luong_2015_read_no_end_symbol(call: Call, tmp_path: Path, recip
     assert "data.source_end=false" in str(entry.conditions["keys"])
 
 
+@pytest.mark.medium
 def test_rows_of_other_papers_read_it(call: Call, tmp_path: Path) -> None:
     sizes = ["--d", 8, "--set", "train.batch_tokens=64", "--set", "train.threads=1", "--updates", 1, "--trials", 100]
     found = call("--rows", "lstm", "--seeds", 1, *sizes, spec=("gehring2017", "table1"))
@@ -145,6 +148,7 @@ def test_rows_of_other_papers_read_it(call: Call, tmp_path: Path) -> None:
     assert load_experiment(tmp_path / "out" / "runs" / "lstm" / "1" / "experiment.toml").data.source_end is True
 
 
+@pytest.mark.medium
 def test_a_folder_of_rows_with_the_end_symbol_is_not_gone_on_with(call: Call, tmp_path: Path) -> None:
     small = ["--rows", "base", "--seeds", 1, *TINY, "--d", 8]
     assert call(*small, spec=("luong2015", "table1")).exit_code == 0

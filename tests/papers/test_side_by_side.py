@@ -132,6 +132,7 @@ def test_a_cell_as_a_job_is_the_cell_of_one_process(call: Call, tmp_path: Path) 
     assert ((tmp_path / "out" / "logs" / f"{name(3)}.txt").read_text(), weights(tmp_path / "out")) == before
 
 
+@pytest.mark.medium
 def test_the_command_of_a_cell(call: Call, corpora: Path, tmp_path: Path) -> None:
     common = ["--rows", "rnn", "--seeds", 1, "--updates", 2, "--trials", 100, *SMALL]
 
@@ -163,6 +164,7 @@ def test_the_command_of_a_cell(call: Call, corpora: Path, tmp_path: Path) -> Non
         assert code(CliRunner().invoke(root, given)) == "X702"
 
 
+@pytest.mark.medium
 def test_what_the_option_refuses(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     common = ["--rows", "rnn", "--seeds", 1, "--updates", 3, *SMALL]
     assert code(call(*common, "--executor", "slrum")) == "X444"

@@ -164,6 +164,7 @@ def mixed(monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     return "mixed2020", "table1"
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("learned")
 def test_a_table_of_scores_and_speeds(call: Call, corpora: Path, tmp_path: Path, mixed: tuple[str, str]) -> None:
     training = ["--set", "train.batch_tokens=40", "--set", "train.threads=1", "--updates", 3]
@@ -264,6 +265,7 @@ def test_one_process_times_all_rows(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.medium
 def test_words_are_selected_where_the_table_says_so(call: Call, corpora: Path, tmp_path: Path) -> None:
     out, spec = tmp_path / "out", ("gehring2017", "table3")
     sizes = ["--rows", "deep-all,deep", "--d", 8, "--set", "n=1", "--set", "m=1", "--set", "train.threads=1"]
@@ -296,6 +298,7 @@ def test_words_are_selected_where_the_table_says_so(call: Call, corpora: Path, t
     assert "decode.select_per_word=1" in keys
 
 
+@pytest.mark.medium
 def test_a_reading_with_the_same_text_is_timed_with_the_model_of_its_row(
     call: Call, corpora: Path, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def test_claims_are_not_tested_with_rows_that_have_not_learned_or_of_another_siz
     assert why_untested(norm, dataclasses.replace(asked, settings=("d=128",)), {}) == ""
 
 
+@pytest.mark.medium
 def test_a_table_of_models_that_have_not_learned(call: Call, tmp_path: Path) -> None:
     out = tmp_path / "out"
     found = call("--rows", "rnn,rnn+mh", "--seeds", 1, *SMALL, "--updates", 6, "--trials", 100)
@@ -185,6 +186,7 @@ def test_a_table_of_models_that_have_not_learned(call: Call, tmp_path: Path) -> 
     assert {claim["verdict"] for claim in told["claims"]} == {"not tested"}
 
 
+@pytest.mark.medium
 def test_a_table_of_one_model_that_has_learned_and_one_that_has_not(call: Call, tmp_path: Path) -> None:
     cells = tmp_path / "out" / "cells"
     call("--rows", "rnn,rnn+mh,rnn+pos", "--seeds", 1, *SMALL, "--updates", 3, "--trials", 100)
@@ -204,6 +206,7 @@ def test_a_table_of_one_model_that_has_learned_and_one_that_has_not(call: Call, 
     assert (untested["verdict"], untested["reason"]) == ("not tested", "rnn+pos is under-trained")
 
 
+@pytest.mark.medium
 def test_timings_of_trained_models_that_have_not_learned(call: Call, tmp_path: Path) -> None:
     spec = ("you2020", "table7")
     small = ["--rows", "base,hc-sa", *SMALL, "--updates", 3, "--set", "h=16"]
@@ -266,6 +269,7 @@ def test_the_pages_are_what_the_ledger_says() -> None:
     assert evidence.remembered.content == (kept.read_bytes() if kept.is_file() else evidence.remembered.content)
 
 
+@pytest.mark.medium
 def test_no_page_has_a_verdict_on_models_that_have_not_learned() -> None:
     entries = ledger.read(LEDGER)
     assert marks(entries)
@@ -285,6 +289,7 @@ def test_no_page_has_a_verdict_on_models_that_have_not_learned() -> None:
                 assert one.verdict == "not tested" or not set(one.claim.compared) & set(table.report.under_trained)
 
 
+@pytest.mark.medium
 def test_every_figure_of_a_cell_that_a_report_shows_is_on_its_page() -> None:
     entries = ledger.read(LEDGER)
     made = pages(entries)
@@ -300,6 +305,7 @@ def test_every_figure_of_a_cell_that_a_report_shows_is_on_its_page() -> None:
                     assert f"{entries_of_row[0].figures['parameters']:,}" in page
 
 
+@pytest.mark.medium
 def test_pages_of_a_ledger_and_of_one_that_lost_entries(tmp_path: Path) -> None:
     conditions = {
         **dict.fromkeys(("machine", "threads", "precision", "torch", "python", "commit"), "x"),

@@ -65,6 +65,7 @@ def test_a_grid_has_every_combination_once_and_knows_its_edges() -> None:
     ]
 
 
+@pytest.mark.medium
 def test_a_recipe_is_found_written_and_trained_with(call: Call, tmp_path: Path) -> None:
     found = tune(call)
     assert found.exit_code == 0, found.output
@@ -173,6 +174,7 @@ def test_a_second_call_trains_nothing_and_a_larger_grid_only_what_is_new(
     assert len(trained) == before + 1
 
 
+@pytest.mark.medium
 def test_a_trial_that_fails_or_diverges_loses_and_ends_nothing(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_trial_that_fails_or_diverges_loses_and_ends_nothing(
     assert not list((tmp_path / "none").glob("*.toml"))
 
 
+@pytest.mark.medium
 def test_a_rate_that_is_far_too_high_loses(call: Call, tmp_path: Path) -> None:
     found = call("rnn", "--updates", 3, "--lr", 1e38, "--lr", 0.01, "--warmup-share", 0, "--dropout", 0, *SMALL)
     assert found.exit_code == 0, found.output
@@ -262,6 +265,7 @@ def test_what_cannot_be_tuned(call: Call, tmp_path: Path) -> None:
     assert code(call("--recipe", "missing.toml", "--updates", 1, verb="train")) == "X101"
 
 
+@pytest.mark.medium
 def test_budgets_in_epochs_and_a_row_without_dropout(call: Call, tmp_path: Path) -> None:
     spec = ("luong2015", "table1")
     small = ["--d", 8, "--set", "n=1", "--set", "train.threads=1", "--set", "train.batch_tokens=64"]
@@ -278,6 +282,7 @@ def test_budgets_in_epochs_and_a_row_without_dropout(call: Call, tmp_path: Path)
     assert tomllib.loads(file.read_text())["settings"].keys() == {"drop"}
 
 
+@pytest.mark.medium
 def test_the_command_in_the_journal_names_the_grid(call: Call, tmp_path: Path) -> None:
     tune(call, "--rungs", 1)
     command = journal(tmp_path)[0]["command"]

@@ -38,6 +38,7 @@ def test_pool_is_torchs() -> None:
     Bench("pool", ENCODER).agrees_with(lambda x: oracle(x.transpose(1, 2)).transpose(1, 2))
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 def test_the_loop_finds_a_mean_over_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Divided by the number of real inputs it is a layer too, and keeps the contract: only the equation tells."""

@@ -293,6 +293,7 @@ def test_feed_around_a_cell_and_an_attention() -> None:
     b.agrees(loop)
 
 
+@pytest.mark.medium
 def test_the_loop_finds_what_both_forms_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """A feed that does not start at zero keeps the contract, since `forward` is the loop over `step`: only the equation tells."""
     real = Feed.init_state

@@ -233,6 +233,7 @@ def turned(args: HardCodedSelfAttention.Args) -> HardCodedSelfAttention.Args:
     return dataclasses.replace(args, offsets=tuple(-o for o in args.offsets))
 
 
+@pytest.mark.medium
 def test_a_divisor_off_by_one_in_both_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Average, "forward", off_by_one)
     monkeypatch.setattr(Average, "step", as_its_forward)
@@ -241,6 +242,7 @@ def test_a_divisor_off_by_one_in_both_forms(monkeypatch: pytest.MonkeyPatch) -> 
         test_the_average_is_the_product_with_the_mask_matrix()
 
 
+@pytest.mark.medium
 def test_an_offset_of_the_wrong_sign(monkeypatch: pytest.MonkeyPatch) -> None:
     real = HardCodedSelfAttention.__init__
     monkeypatch.setattr(
@@ -252,6 +254,7 @@ def test_an_offset_of_the_wrong_sign(monkeypatch: pytest.MonkeyPatch) -> None:
         test_the_window_is_the_whole_gaussian(ENCODER, (-1, 0), 1.0)
 
 
+@pytest.mark.medium
 def test_weights_made_to_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     real = hard_coded._weights
 
@@ -271,6 +274,7 @@ def test_a_window_one_shorter_on_either_side(monkeypatch: pytest.MonkeyPatch) ->
         test_what_the_window_leaves_out_is_below_the_bound(1.0)
 
 
+@pytest.mark.medium
 def test_a_sum_kept_in_the_precision_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("scan", "state", "average", "ssru"):
         monkeypatch.setattr(f"calque.layers.{module}.accumulated", lambda kind: kind)

@@ -84,6 +84,7 @@ def test_a_run_translates_with_beams_scores_and_attention(client: TestClient, ru
     assert found["target"] == found["hypotheses"][1]["tokens"]
 
 
+@pytest.mark.medium
 def test_sentences_without_words_and_long_ones_are_answered(client: TestClient, run: Path) -> None:
     for sentence in ("", "   ", "\ud800"[:0] + "ü 😀", "a " * 900):
         reply = client.post("/api/translate", params={"run": str(run)}, json={"sentence": sentence, "beam": 1})

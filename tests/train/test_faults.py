@@ -31,6 +31,7 @@ def _every_update_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.train.progress.WATCH_SECONDS", -1.0)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("family", "precision"), [*((family, "float32") for family in faults.FAMILIES), ("transformer", "bfloat16")]
 )
@@ -62,6 +63,7 @@ def perplexities(run: Path) -> list[float]:
     return [line["perplexity"] for line in lines if line["kind"] == "valid"]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("other", [{}, {"batch_tokens": 300, "accumulate": 3}, {"batch_tokens": 20}])
 def test_an_epoch_has_every_pair_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, int]) -> None:
     """Whatever stops training, and in whatever batches it goes on."""
@@ -87,6 +89,7 @@ def test_an_epoch_has_every_pair_once(tmp_path: Path, monkeypatch: pytest.Monkey
     assert np.array_equal(np.sort(order[150:]), np.arange(150))
 
 
+@pytest.mark.medium
 def test_layout_and_accumulation_change_rounding_only(tmp_path: Path) -> None:
     found = []
     for number, settings in enumerate(({}, {"batch_tokens": 100}, {"batch_sentences": 7})):
@@ -101,12 +104,14 @@ def test_layout_and_accumulation_change_rounding_only(tmp_path: Path) -> None:
     assert found[2] == pytest.approx(found[0], rel=1e-5)
 
 
+@pytest.mark.medium
 def test_killed_at_random_moments_nothing_is_lost(tmp_path: Path) -> None:
     made = faults.experiment(tmp_path, max_updates=20)
     found = faults.killed(made, tmp_path, kills=6, seed=1)
     assert (found["kills"], found["checkpoints lost or half"], found["equal"]) == (6, 0, found["runs"])
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("failure", faults.FAILURES[::6], ids=str)
 def test_a_write_that_fails_is_one_error(tmp_path: Path, failure: tuple[str, int, int]) -> None:
     made = faults.experiment(tmp_path, max_updates=8)
@@ -146,6 +151,7 @@ def late(seconds: float = 0.3) -> threading.Timer:
     return timer
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("during", ["validation", "translation", "update", "the mean"])
 def test_a_signal_ends_what_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, during: str) -> None:
     made = faults.experiment(tmp_path, max_updates=4, validate_every_updates=2, validate_bleu_sentences=1)

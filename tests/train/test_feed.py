@@ -55,6 +55,7 @@ def stopping(made: Experiment, run: Path, held: PreparedCorpus, checked: Checked
         assert stopped == StoppedTraining(stop, signal.SIGTERM)
 
 
+@pytest.mark.medium
 def test_a_mixture_is_continued_exactly_and_validated_apart(
     tmp_path: Path, mixture: tuple[Experiment, PreparedCorpus], checked: CheckedDefinition
 ) -> None:
@@ -92,6 +93,7 @@ def streamed(made: Experiment, base: Path, count: int) -> Experiment:
     return replace(made, data=data, train=replace(made.train, max_updates=0))
 
 
+@pytest.mark.medium
 def test_a_stream_ends_the_training_and_is_skipped_when_it_continues(
     tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_stream_cannot_become_something_else(
     assert raised.value.diagnostics[0].code == "K201"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("more", [{}, {"min_lr": 1e-12}])
 def test_ctrl_c_while_a_pipe_gives_nothing_stops_at_once(
     tmp_path: Path, prepared: PreparedCorpus, experiment: Make, more: dict[str, float]

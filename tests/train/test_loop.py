@@ -74,6 +74,7 @@ def test_a_toy_is_learnt(
     assert float(found) == pytest.approx(done.perplexity, rel=1e-4 if precision == "float32" else 0.02)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("which", ["best", "last"])
 def test_the_mean_is_never_worse_than_the_best_checkpoint(
     run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, which: str
@@ -94,6 +95,7 @@ def test_the_mean_is_never_worse_than_the_best_checkpoint(
     assert done.averaged == (best["update"],)
 
 
+@pytest.mark.medium
 def test_a_mean_of_the_last_that_is_better_is_taken(
     run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
@@ -124,6 +126,7 @@ def test_interrupted_and_resumed_is_uninterrupted(
     assert [v["update"] for v in two] == [5, 10, 13]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("key", ["subword_sampling", "prefix_pairs"])
 def test_what_is_cut_anew_is_cut_in_the_same_way_after_an_interruption(
     tmp_path: Path, experiment: Make, checked: CheckedDefinition, key: str
@@ -268,6 +271,7 @@ def replace_seconds(done: FinishedTraining | StoppedTraining, tmp_path: Path) ->
     return replace(done, seconds=read_tensors(tmp_path / "two" / "model")[1]["figures"]["seconds"])
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("settings", "limit"),
     [
@@ -329,6 +333,7 @@ def test_the_log(run: Path, prepared: PreparedCorpus, checked: CheckedDefinition
     assert lines(run, "valid")[0].keys() >= {"perplexity", "nll", "bleu", "best", "seconds", "epoch"}
 
 
+@pytest.mark.medium
 def test_further_validation_texts_are_logged_and_decide_nothing(
     tmp_path: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make
 ) -> None:
@@ -496,6 +501,7 @@ sys.exit(128 + done.signal if isinstance(done, StoppedTraining) else 0)
 """
 
 
+@pytest.mark.medium
 def test_a_signal_saves_the_state(tmp_path: Path, prepared: PreparedCorpus, experiment: Make) -> None:
     write(experiment(max_updates=0, max_seconds=60.0), tmp_path / "e.toml")
     arguments: list[str | Path] = [

@@ -137,6 +137,7 @@ def test_each_part_is_a_step_with_the_weights_of_the_one_before() -> None:
         assert torch.allclose(p, q, atol=1e-5)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("family", ["rnn-feed", "transformer"])
 def test_stopped_after_every_update_is_uninterrupted(family: str, precision: str, tmp_path: Path) -> None:
@@ -161,6 +162,7 @@ def test_a_signal_behind_the_first_step_lets_the_update_end(tmp_path: Path, monk
     assert faults.same(tmp_path / "whole" / "checkpoints" / "state-2", tmp_path / "run" / "checkpoints" / "state-2")
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_and_so_it_is_under_the_other_settings_of_recipes(precision: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
