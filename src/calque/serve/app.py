@@ -5,6 +5,7 @@ import bisect
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from importlib import resources
 
 from fastapi import FastAPI, Request, Response
@@ -19,11 +20,12 @@ from calque.serve.asked import Asked, Refused, asked_of, values_of
 from calque.serve.batches import Batcher, LineTooLong, Order, QueueFull
 from calque.serve.guard import Guard, refusal
 from calque.serve.limits import Keys, Rates
-from calque.serve.markup import Layout, Lines
 from calque.serve.metrics import FORMAT, Metrics
 from calque.serve.runs import RunUnavailable
 from calque.serve.schema import FAULTS, TRANSLATE, Fault, Health, Language, Translated
 from calque.serve.settings import ServeSettings, read_keys
+from calque.workflow.document.layout import Layout, Lines
+from calque.workflow.document.markup import html_layout
 
 BEGINNING = 40
 """Characters that a refusal quotes of a line."""
@@ -71,8 +73,8 @@ class Service:
         values = await values_of(request, self.settings.body)
         self.admit(request, values.get("api_key"))
         asked = asked_of(values, self.batcher.runs.folders, self.settings)
-        lines = Lines(self.settings.sentences, self.batcher.runs.can_share(asked.pair))
-        layout = lines.html if asked.html else lines.plain
+        lines, inline = Lines(self.settings.sentences), self.batcher.runs.can_share(asked.pair)
+        layout = partial(html_layout, lines=lines, inline=inline) if asked.html else lines.plain
         layouts, ends = await asyncio.to_thread(_laid_out, asked.texts, layout, lines)
         characters = sum(map(len, asked.texts))
         request.state.noted = {

@@ -21,8 +21,8 @@ from calque.ground.diagnostics import Diagnostic
 from calque.ground.exits import exits_as_errors
 from calque.ground.languages import LanguagePair
 from calque.serve.apart import ServedRun, sizes
-from calque.serve.inline import Shares
 from calque.serve.runs import OpenRuns, RunUnavailable
+from calque.workflow.document.inline import Shares
 
 
 class QueueFull(Exception):

@@ -35,6 +35,7 @@ from calque.layers.registry import builtin
 from calque.model import Model, Shape
 from calque.run.folder import EXPERIMENT
 from calque.run.model_file import load_model
+from calque.workflow.document.translated import translate_file
 from calque.workflow.given import (
     for_each,
     given_memory,
@@ -137,6 +138,10 @@ class Run:
         """
         translations = self._candidates(lines, n_best, prefixes, required)
         return translations[0] if isinstance(lines, str) else translations
+
+    def translate_file(self, file: str | Path, out: str | Path) -> None:
+        """Writes the translation of a file of another program, with its layout. Raises what `document.translated` says."""
+        translate_file(self.loaded, Path(file), Path(out), warn=warn_caller)
 
     def interpreter(self, policy: str = "wait-3", every: int = 1) -> Interpreter:
         """Translates sentences while they are being read. Raises X808 for an unknown policy, see `Policy`, and X809."""

@@ -3,7 +3,7 @@
 import html
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 EMPTY = frozenset({"bx", "ex", "img", "ph", "wbr", "x"})
 INLINE = EMPTY | {
@@ -56,6 +56,8 @@ class Mark:
     """whether white space stands before and behind it"""
     outside: tuple[bool, bool] = (False, False)
     """whether punctuation alone stands between it and the white space before and behind it"""
+    part: tuple[int, int] | None = None
+    """the characters of its word where it stands inside one, as in `m<sup>2</sup>`; None where it stands around whole words"""
     inner: list["Mark"] = field(default_factory=list)
 
     def within(self) -> list["Mark"]:
@@ -111,7 +113,16 @@ def marked_line(pieces: Sequence[tuple[str, bool]]) -> MarkedLine | None:
         mark.end = sum(word[0] < behind for word in words)
         if start == behind or mark.first >= mark.end:  # a point inside a word goes behind it
             mark.first = mark.end = sum(word[0] < start for word in words)
+        elif mark.end == mark.first + 1:
+            mark.part = _inside(plain, words[mark.first], start, behind)
     return MarkedLine(" ".join(flat[a:b] for a, b in words), tuple(marks), plain[:begin], plain[max(begin, end) :])
+
+
+def _inside(plain: str, word: tuple[int, int], start: int, behind: int) -> tuple[int, int] | None:
+    """The characters of a word that a mark stands around; None where only punctuation of it is outside."""
+    if any(map(str.isalnum, plain[word[0] : start] + plain[behind : word[1]])):
+        return max(0, start - word[0]), min(behind, word[1]) - word[0]
+    return None
 
 
 def _tree(pieces: Sequence[tuple[str, bool]]) -> tuple[str, list[Mark] | None]:
@@ -146,10 +157,42 @@ def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
     count = len(line.text.split(" ")) if line.text else 0
     if shares is None or len(shares) != len(words) or any(len(row) != count for row in shares):
         shares = [[float(k * count // max(1, len(words)) == s) for s in range(count)] for k in range(len(words))]
-    placed = _placed(line.marks, shares, 0, len(words), count)
-    writer = _Writer(words, *_outside(placed, words))
+    spelled = _spelled(line, words)
+    marks = _without(line.marks, {id(mark) for _, some in spelled.values() for mark in some})
+    placed = _placed(marks, shares, 0, len(words), count)
+    writer = _Writer(words, spelled, *_outside(placed, words))
     writer.inside(placed, 0, len(words))
     return "".join(writer.out)
+
+
+Spelled = dict[int, tuple[int, list[Mark]]]
+"""Words of a translation that are words of the source: how many characters more are in front, and the marks inside the word."""
+
+
+def _spelled(line: MarkedLine, words: Sequence[str]) -> Spelled:
+    """Words that have marks inside and stay as they are: `m<sup>2</sup>`. Where a word becomes another, its marks go around it."""
+    inside: dict[int, list[Mark]] = {}
+    left = list(reversed(line.marks))
+    while left:
+        mark = left.pop()
+        if mark.part is None:
+            left += reversed(mark.inner)
+        else:
+            inside.setdefault(mark.first, []).append(mark)
+    found: Spelled = {}
+    cores = [_WORD_PARTS.fullmatch(word) for word in words]
+    for number, marks in inside.items():
+        core = _WORD_PARTS.fullmatch(line.text.split(" ")[number])
+        same = (k for k, one in enumerate(cores) if one and core and one[2] == core[2] and k not in found)
+        if core and (k := next(same, None)) is not None:
+            found[k] = len(words[k].partition(core[2])[0]) - core.start(2), marks
+    return found
+
+
+def _without(marks: Sequence[Mark], removed: set[int]) -> list[Mark]:
+    """The other marks, whose `id` is not among these."""
+    kept = (mark for mark in marks if id(mark) not in removed)
+    return [replace(mark, inner=_without(mark.inner, removed)) for mark in kept]
 
 
 @dataclass(frozen=True)
@@ -236,10 +279,10 @@ def _tags(mark: Mark) -> list[str]:
 class _Writer:
     """Writes words and tags; the space before a word stands outside the tags around it."""
 
-    def __init__(self, words: Sequence[str], before: Outside, behind: Outside):
+    def __init__(self, words: Sequence[str], spelled: Spelled, before: Outside, behind: Outside):
         """`before`, `behind`: see `_outside`."""
         self.out: list[str] = []
-        self._words, self._before, self._behind = words, before, behind
+        self._words, self._spelled, self._before, self._behind = words, spelled, before, behind
         self._spaced = 1
         """The first word whose space is not written yet."""
         self._begun: set[int] = set()
@@ -273,7 +316,19 @@ class _Writer:
             self._space(k)
             self._begin(k)
             word = self._words[k]
-            self._text(word[self._size(self._before, k) : len(word) - self._size(self._behind, k)])
+            shift, marks = self._spelled.get(k, (0, []))
+            self._part(word, self._size(self._before, k), len(word) - self._size(self._behind, k), marks, shift)
+
+    def _part(self, word: str, low: int, high: int, marks: Sequence[Mark], shift: int) -> None:
+        """The characters [low, high) of a word with the marks inside it."""
+        for mark in marks:
+            first, end = (min(max(low, at + shift), high) for at in mark.part or (high, high))
+            self._text(word[low:first])
+            self.out.append(mark.opening)
+            self._part(word, first, max(first, end), mark.inner, shift)
+            self.out.append(mark.closing)
+            low = max(first, end)
+        self._text(word[low:high])
 
     def _begin(self, word: int) -> None:
         """What stands in front of a word and outside the elements that begin at it."""

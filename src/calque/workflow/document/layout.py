@@ -1,32 +1,29 @@
-"""Texts as lines to translate, and what lies between the lines: line ends, white space, the tags of HTML."""
+"""Texts as lines to translate, and what lies between the lines: line ends, white space, tags."""
 
 import html
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from calque.decode.divided import between, sentences_in
-from calque.serve.inline import MarkedLine, Shares, is_inline, marked_line, opens, written
+from calque.workflow.document.inline import MarkedLine, Shares, marked_line, opens, written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
-# Nothing is matched in two ways, so that it takes linear time.
-_TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*+>")
-_CUT_TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\s+[^\s=>\"'<]++=(?:\"[^\"]*+\"?|'[^']*+'?|[^\s>\"'<]*+))*+\s*+\Z")
-"""A tag that is cut off at the end of a text."""
-_SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
-_NAME = re.compile(r"</?([A-Za-z][^\s/>\"'<]*)")
-_RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
-"""Elements in which there are no tags but the one that ends them."""
-_KEPT = frozenset({"script", "style", "code", "kbd", "samp", "template"})
-"""Elements whose contents are no text to translate."""
-_EMPTY = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
-)
-_NOT_TRANSLATED = re.compile(
-    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
-    re.IGNORECASE,
-)
+
+
+class Kind(Enum):
+    """What a piece of a text with markup is."""
+
+    TEXT = auto()
+    """text to translate, with the escapes of HTML and XML"""
+    LINES = auto()
+    """the same, whose line ends stay"""
+    INSIDE = auto()
+    """a tag that may stand inside a sentence"""
+    BETWEEN = auto()
+    """what divides texts and stays as it is"""
 
 
 @dataclass(frozen=True)
@@ -76,14 +73,14 @@ class Lines:
     """The lines of all texts of a request, in order.
 
     by_sentence  a line is cut where a sentence ends
-    inline       a tag inside a sentence does not divide it
+    letters      a line without letters stays as it is
     """
 
-    def __init__(self, by_sentence: bool = False, inline: bool = False):
+    def __init__(self, by_sentence: bool = False, letters: bool = False):
         self.lines: list[str] = []
         self.aligned: set[int] = set()
         """Lines whose tags are placed by where the words of the translation come from."""
-        self._by_sentence, self._inline = by_sentence, inline
+        self._by_sentence, self._letters = by_sentence, letters
 
     def plain(self, text: str) -> Layout:
         """A text; its line ends and the white space at both ends of a line stay as they are."""
@@ -93,22 +90,18 @@ class Lines:
             parts.append(end)
         return Layout(tuple(parts))
 
-    def html(self, text: str) -> Layout:
-        """A text with tags, which stay as they are, as do comments and the contents of elements that are not translated."""
+    def marked(self, pieces: Iterable[tuple[str, Kind]]) -> Layout:
+        """A text with markup, which stays as it is, in pieces."""
         parts: list[Part] = []
         together: list[tuple[str, bool]] = []
-        as_written = 0  # elements whose line ends are kept
-        for piece, is_text in _pieces(text):
-            if is_text and as_written:
-                parts += self._by_line(html.unescape(piece))
-                continue
-            if is_text or (self._inline and is_inline(piece) and not as_written):
+        for piece, kind in pieces:
+            if kind in (Kind.TEXT, Kind.INSIDE):
+                is_text = kind is Kind.TEXT
                 together.append((html.unescape(piece) if is_text else piece, is_text))
                 continue
             parts += self._together(together)
-            parts.append(piece)
+            parts += self._by_line(html.unescape(piece)) if kind is Kind.LINES else [piece]
             together = []
-            as_written = max(0, as_written + _opens_pre(piece))
         parts += self._together(together)
         return Layout(tuple(parts), escaped=True)
 
@@ -124,7 +117,11 @@ class Lines:
         for k, some in enumerate(sentences, 1):
             more = any(is_text and piece.strip() for later in sentences[k:] for piece, is_text in later)
             line = marked_line(some) if any(not is_text for _, is_text in some) else None
-            if line is None or not line.text or (self._by_sentence and len(list(sentences_in(line.text))) > 1):
+            if (
+                line is None
+                or not self._is_text(line.text)
+                or (self._by_sentence and len(list(sentences_in(line.text))) > 1)
+            ):
                 yield from self._divided(some, more)
                 continue
             yield from self._placed(line, more)
@@ -166,12 +163,15 @@ class Lines:
             if not is_text:
                 yield piece
 
+    def _is_text(self, core: str) -> bool:
+        return any(map(str.isalpha, core)) if self._letters else bool(core)
+
     def _line(self, line: str, more: bool = False) -> Iterator[Part]:
         """White space and the numbers of lines; `more`: sentences follow."""
         sentences = list(sentences_in(line)) if self._by_sentence else [(line, "")]
         for left, (sentence, space) in enumerate(sentences, 1 - len(sentences)):
             core = sentence.strip()
-            if not core:
+            if not self._is_text(core):
                 yield sentence + space
                 continue
             before = sentence[: len(sentence) - len(sentence.lstrip())]
@@ -189,75 +189,3 @@ def _pairs(split: Sequence[str | None]) -> Iterator[tuple[str, str]]:
         texts.append(part or "")
     for k in range(0, len(texts), 2):
         yield texts[k], texts[k + 1] if k + 1 < len(texts) else ""
-
-
-def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """The parts of an HTML text in order, and whether each is text to translate. Together they are the text."""
-    at = began = 0
-    held = _Kept()
-    absent: set[str] = set()
-    while (at := _next_markup(text, at, held.open)) >= 0:
-        end = _end_of_markup(text, at, absent)
-        if end is None:
-            at += 1  # a `<` that begins nothing is text
-            continue
-        if began < at:
-            yield text[began:at], not held.open
-        yield text[at:end], False
-        held.see(text[at:end])
-        at = began = end
-    if began < len(text):
-        yield text[began:], not held.open
-
-
-def _opens_pre(markup: str) -> int:
-    """1 for `<pre>`, -1 for `</pre>`, else 0."""
-    found = _NAME.match(markup)
-    if found is None or found[1].lower() != "pre" or markup.endswith("/>"):
-        return 0
-    return -1 if markup.startswith("</") else 1
-
-
-def _next_markup(text: str, at: int, element: str | None) -> int:
-    """Where a tag may begin, in an element; -1 where none does any more."""
-    if element not in _RAW:
-        return text.find("<", at)
-    end = _RAW[element].search(text, at)
-    return end.start() if end else -1
-
-
-def _end_of_markup(text: str, at: int, absent: set[str]) -> int | None:
-    """Where the tag, comment or declaration at `at` ends; None where there is none. `absent`: ends that do not come any more."""
-    apart = _SET_APART.match(text, at)
-    if apart is None:
-        tag = _TAG.match(text, at) or _CUT_TAG.match(text, at)
-        return tag and tag.end()
-    closing = {"<!--": "-->", "<![CDATA[": "]]>"}.get(apart[0], ">")
-    end = -1 if closing in absent else text.find(closing, apart.end())
-    if end < 0:
-        absent.add(closing)
-        return len(text) if apart[0] == "<!--" else None  # a comment without an end is one to the end of the text
-    return end + len(closing)
-
-
-class _Kept:
-    """Whether the text at hand is in an element that is not translated."""
-
-    def __init__(self) -> None:
-        self.open: str | None = None
-        self._depth = 0
-
-    def see(self, markup: str) -> None:
-        """Reads the next tag."""
-        found = _NAME.match(markup)
-        if found is None:
-            return
-        name, closes = found[1].lower(), markup.startswith("</")
-        if self.open is None:
-            apart = name in _KEPT or _NOT_TRANSLATED.search(markup)
-            if apart and not closes and name not in _EMPTY and not markup.endswith("/>"):
-                self.open, self._depth = name, 1
-        elif name == self.open and not markup.endswith("/>"):
-            self._depth += -1 if closes else 1
-            if not self._depth:
-                self.open = None

@@ -1,0 +1,87 @@
+"""The kinds of files that are translated, by the endings of their names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import PurePath
+from typing import Protocol
+
+from calque.ground.diagnostics import Place, error
+from calque.workflow.document.inline import Shares
+from calque.workflow.document.layout import Lines
+from calque.workflow.document.markup import html_layout
+from calque.workflow.document.packages import BOOK, OPEN, SLIDES, WORD, Damaged, read_package
+from calque.workflow.document.subtitles import read_subtitles
+
+_MARK = "\ufeff"
+
+
+class Filled(Protocol):
+    """A file without its lines."""
+
+    def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> bytes:
+        """The file with these lines; see `Layout.fill`."""
+        ...
+
+
+class _Texts(Protocol):
+    def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> str: ...
+
+
+class _Encoded:
+    """A file that is one text in UTF-8."""
+
+    def __init__(self, text: _Texts, mark: str):
+        self._text, self._mark = text, mark
+
+    def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> bytes:
+        return (self._mark + self._text.fill(lines, shares)).encode()
+
+
+Reader = Callable[[bytes, Lines, bool], Filled]
+"""Adds the lines of a file. The last: whether markup inside a sentence does not divide it. Raises Damaged."""
+
+
+def _of_text(body: bytes, lines: Lines, inline: bool, read: Callable[[str, Lines, bool], _Texts]) -> Filled:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as fault:
+        raise Damaged(f"it is not UTF-8: byte 0x{body[fault.start]:02x} at {fault.start}") from fault
+    mark = _MARK if text.startswith(_MARK) else ""
+    return _Encoded(read(text.removeprefix(mark), lines, inline), mark)
+
+
+def _text(read: Callable[[str, Lines, bool], _Texts]) -> Reader:
+    return partial(_of_text, read=read)
+
+
+_HTML = _text(html_layout)
+_READERS: Mapping[str, Reader] = {
+    "txt": _text(lambda text, lines, inline: lines.plain(text)),
+    "html": _HTML,
+    "htm": _HTML,
+    "xhtml": _HTML,
+    "srt": _text(lambda text, lines, inline: read_subtitles(text, lines, False)),
+    "vtt": _text(lambda text, lines, inline: read_subtitles(text, lines, True)),
+    **dict.fromkeys(("docx", "docm"), partial(read_package, WORD)),
+    "pptx": partial(read_package, SLIDES),
+    **dict.fromkeys(("odt", "odp", "ods"), partial(read_package, OPEN)),
+    "epub": partial(read_package, BOOK),
+}
+FORMATS = tuple(_READERS)
+"""The endings."""
+
+
+def reader_of(name: str) -> Reader:
+    """How a file of this name is read. Raises D540 for another kind of file."""
+    ending = PurePath(name).suffix.lower().removeprefix(".")
+    if ending not in _READERS:
+        raise error("D540", Place(name), ending=ending, known=", ".join(FORMATS))
+    return _READERS[ending]
+
+
+def read_document(name: str, body: bytes, lines: Lines, inline: bool) -> Filled:
+    """A file, whose lines are added to `lines`. Raises D540, and D541 for one that is damaged."""
+    try:
+        return reader_of(name)(body, lines, inline)
+    except Damaged as fault:
+        raise error("D541", Place(name), reason=str(fault)) from fault

@@ -1,0 +1,145 @@
+"""Packages of Word, PowerPoint, OpenDocument and EPUB: their texts are read, and all else stays as it is."""
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from calque.workflow.document.coded import Coded
+from calque.workflow.document.inline import Shares
+from calque.workflow.document.layout import Layout, Lines
+from calque.workflow.document.markup import html_layout
+from calque.workflow.document.paragraphs import Dialect, Paragraphs, Runs
+from calque.workflow.document.xml import NotXml, Xml
+
+LARGEST = 2**28
+"""Bytes of a package, unpacked."""
+
+
+class Damaged(ValueError):
+    """A file that cannot be read; the message says why."""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_LANG = r"<[^<>]*:?\blang\b[^<>]*/>"
+_WORD = Dialect(
+    namespace=r"http://schemas\.openxmlformats\.org/wordprocessingml/2006/main|http://purl\.oclc\.org/ooxml/wordprocessingml/main",
+    paragraphs=_names("p"),
+    around=_names("hyperlink ins smartTag moveTo sdt customXml bdo dir"),
+    divides=_names("tab ptab br cr pPr"),
+    reads=(("noBreakHyphen", "-"),),
+    dropped=_names("proofErr softHyphen lastRenderedPageBreak"),
+    within=(("sdt", "sdtContent"),),
+    runs=Runs("r", "rPr", "t", 'xml:space="preserve"', _LANG),
+)
+_DRAWING = Dialect(
+    namespace=r"http://schemas\.openxmlformats\.org/drawingml/2006/main|http://purl\.oclc\.org/ooxml/drawingml/main",
+    paragraphs=_names("p"),
+    around=frozenset(),
+    divides=_names("br pPr endParaRPr"),
+    runs=Runs("r", "rPr", "t", "", r"(?<=\s)(?:lang|altLang|dirty|err|smtClean)=\"[^\"]*\"\s*"),
+)
+_OPEN = Dialect(
+    namespace=r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0",
+    paragraphs=_names("p h"),
+    around=_names("span a"),
+    divides=_names("tab line-break"),
+    reads=(("s", " "),),
+    dropped=_names("soft-page-break"),
+    kept=_names("tracked-changes"),
+)
+_NCX = Dialect(r"http://www\.daisy\.org/z3986/2005/ncx/", _names("text"), frozenset(), frozenset())
+
+
+@dataclass(frozen=True)
+class Package:
+    """A kind of package: a file that each one has, and its texts, by patterns of names, with how each is read; None: as HTML."""
+
+    sign: str
+    texts: tuple[tuple[str, Dialect | None], ...]
+
+
+WORD = Package(
+    r"word/document\d*\.xml", ((r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml", _WORD),)
+)
+SLIDES = Package(
+    r"ppt/presentation\.xml",
+    ((r"ppt/(slides|notesSlides|charts|diagrams)/(slide|notesSlide|chart|data|drawing)\d+\.xml", _DRAWING),),
+)
+OPEN = Package(r"content\.xml", ((r"(content|styles)\.xml", _OPEN),))
+BOOK = Package(r"META-INF/container\.xml", ((r".+\.x?html?", None), (r".+\.ncx", _NCX)))
+
+
+@dataclass(frozen=True)
+class PackedDocument:
+    """A package without the lines of its texts."""
+
+    entries: tuple[tuple[zipfile.ZipInfo, bytes], ...]
+    texts: Mapping[str, tuple[Xml | None, Coded | Layout]]
+
+    def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> bytes:
+        """The package with these lines."""
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as filled:
+            for entry, body in self.entries:
+                if entry.filename in self.texts:
+                    xml, text = self.texts[entry.filename]
+                    body = (xml.encoded if xml else str.encode)(text.fill(lines, shares))
+                filled.writestr(entry, body)
+        return out.getvalue()
+
+
+def read_package(kind: Package, body: bytes, lines: Lines, inline: bool) -> PackedDocument:
+    """The texts of a package, whose lines are added to `lines`. Raises Damaged."""
+    entries = _entries(body)
+    names = [entry.filename for entry, _ in entries]
+    if not any(re.fullmatch(kind.sign, name) for name in names):
+        raise Damaged(f"it has no `{re.sub(r'.d[*]|.(?=[.])', '', kind.sign)}`")
+    ways = {name: way for name in names for way in _ways(name, kind)}
+    secret = b"".join(text for entry, text in entries if entry.filename == "META-INF/encryption.xml")
+    if any(name.encode() in secret for name in ways):
+        raise Damaged("it is protected against copies")
+    texts = {
+        entry.filename: _text(text, entry.filename, ways[entry.filename], lines, inline)
+        for entry, text in entries
+        if entry.filename in ways
+    }
+    return PackedDocument(entries, texts)
+
+
+def _entries(body: bytes) -> tuple[tuple[zipfile.ZipInfo, bytes], ...]:
+    """What a package holds. Raises Damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as package:
+            held = package.infolist()
+            if any(entry.flag_bits & 1 for entry in held):
+                raise Damaged("it is protected by a password")
+            if sum(entry.file_size for entry in held) > LARGEST:
+                raise Damaged(f"unpacked it has more than {LARGEST >> 20} MB")
+            return tuple((entry, package.read(entry)) for entry in held)
+    except Damaged:
+        raise
+    # What the library raises for files that are cut off, changed or made by unknown programs.
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as fault:
+        raise Damaged(str(fault) or "it ends too early") from fault
+
+
+def _ways(name: str, kind: Package) -> list[Dialect | None]:
+    """How a file of a package is read: nothing, where it is not."""
+    return [way for pattern, way in kind.texts if re.fullmatch(pattern, name)][:1]
+
+
+def _text(body: bytes, name: str, way: Dialect | None, lines: Lines, inline: bool) -> tuple[Xml | None, Coded | Layout]:
+    try:
+        if way is None:
+            return None, html_layout(body.decode("utf-8"), lines, inline)
+        xml = Xml(body)
+    except (NotXml, UnicodeDecodeError) as fault:
+        reason = fault if isinstance(fault, NotXml) else "it is not UTF-8"
+        raise Damaged(f"`{name}` in it is damaged: {reason}") from fault
+    return xml, Paragraphs(xml, way, lines, inline).coded()

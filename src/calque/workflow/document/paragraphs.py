@@ -1,0 +1,290 @@
+"""Paragraphs in XML as pieces to translate: of Word, PowerPoint and OpenDocument."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from calque.workflow.document.coded import Code, Coded, Codes
+from calque.workflow.document.layout import Kind, Lines
+from calque.workflow.document.xml import Xml
+
+DEEPEST = 20
+"""Elements inside each other whose text is translated; what is deeper stays as it is."""
+LONGEST = 500
+"""Runs of a field, at most; those of a longer one are read by themselves."""
+_FIELD = re.compile(r"fldCharType\s*=\s*[\"'](begin|separate|end)[\"']")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """How text is held that stands in runs of one format each.
+
+    run, format, text  the names of a run, of its format and of its text
+    mark               an attribute of a text whose white space at both ends counts; empty: it always does
+    unsaid             what a format says that has no meaning for another text: its language and the spelling that was checked
+    """
+
+    run: str
+    format: str
+    text: str
+    mark: str
+    unsaid: str
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The elements of a kind of XML, by their names without prefix.
+
+    namespace   a regular expression
+    paragraphs  whose text is translated, each by itself
+    around      inside a paragraph, elements that stand around words
+    within      of some of these, the child that has the words
+    divides     inside a paragraph, what divides it as a line end does, or stands at its beginning or end
+    reads       what stands for characters, and these
+    dropped     what has no meaning for another text
+    kept        elements that stay as they are, whatever is in them
+    runs        None where text stands in a paragraph itself
+    """
+
+    namespace: str
+    paragraphs: frozenset[str]
+    around: frozenset[str]
+    divides: frozenset[str]
+    reads: tuple[tuple[str, str], ...] = ()
+    dropped: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    within: tuple[tuple[str, str], ...] = ()
+    runs: Runs | None = None
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Text of one format, escaped."""
+
+    text: str
+    format: str = ""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """What stands between words, or where it `divides`, between texts."""
+
+    markup: str | Coded
+    divides: bool = False
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What stands around some of the rest; or a format, which nothing but its own texts stands around."""
+
+    before: str
+    behind: str
+    items: "tuple[_Item, ...]"
+    format: str | None = None
+
+
+_Item = _Text | _Point | _Around
+
+
+class Paragraphs:
+    """The paragraphs of a text of XML, whose lines are added to `lines`. `inline`: markup inside a sentence does not divide it."""
+
+    def __init__(self, xml: Xml, dialect: Dialect, lines: Lines, inline: bool):
+        self.xml, self.dialect, self._lines = xml, dialect, lines
+        self._inside = Kind.INSIDE if inline else Kind.BETWEEN
+        prefix = xml.prefix(dialect.namespace)
+        self._prefix, self._known = prefix or "", prefix is not None
+        self._depth = 0
+
+    def coded(self, first: int = 0, end: int | None = None) -> Coded:
+        """The tokens [first, end), all of them if they are not given."""
+        codes = Codes()
+        self._depth += 1
+        layout = self._lines.marked(self._pieces(first, len(self.xml.tokens) if end is None else end, codes))
+        self._depth -= 1
+        return Coded(layout, codes)
+
+    def _name(self, at: int) -> str:
+        """The name of an element without its prefix; empty for what is none of this kind of XML."""
+        name = self.xml.names[at]
+        rest = name[len(self._prefix) :]
+        return rest if name.startswith(self._prefix) and ":" not in rest else ""
+
+    def _pieces(self, first: int, end: int, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        began = at = first
+        while at < end and self._known:
+            name, behind = self._name(at), self.xml.ends[at]
+            if name in self.dialect.paragraphs and behind > at:
+                yield self.xml.text(began, at + 1), Kind.BETWEEN
+                yield from self._paragraph(at + 1, behind, codes)
+                began = at = behind
+            at = (behind if name in self.dialect.kept else at) + 1
+        yield self.xml.text(began, end), Kind.BETWEEN
+
+    def _paragraph(self, first: int, end: int, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        items = self._items(first, end, 0)
+        usual = _usual(items)
+        opening, closing = codes.around(self._code(usual))
+        yield opening, Kind.BETWEEN
+        yield from self._of_items(items, usual, codes)
+        yield closing, Kind.BETWEEN
+
+    def _code(self, format_: str, before: str = "", behind: str = "") -> Code:
+        """A code around text of this format."""
+        if (runs := self.dialect.runs) is None:
+            return Code(before, behind)
+        p = self._prefix
+        start = f"<{p}{runs.run}>{format_}<{p}{runs.text}{runs.mark and ' ' + runs.mark}>"
+        return Code(before, behind, start, f"</{p}{runs.text}></{p}{runs.run}>")
+
+    def _of_items(self, items: Sequence[_Item], usual: str, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        for item in _together(items, usual):
+            if isinstance(item, _Point):
+                yield codes.point(item.markup), Kind.BETWEEN if item.divides else self._inside
+            elif isinstance(item, _Text):
+                yield item.text, Kind.TEXT
+            else:
+                format_ = _usual(item.items, usual) if item.format is None else item.format
+                opening, closing = codes.around(self._code(format_, item.before, item.behind))
+                yield opening, self._inside
+                yield from self._of_items(item.items, format_, codes)
+                yield closing, self._inside
+
+    def _items(self, first: int, end: int, depth: int) -> tuple[_Item, ...]:
+        """What is in a paragraph, or in an element around some of it."""
+        items: list[_Item] = []
+        children = [*self.xml.children(first, end)]
+        k = 0
+        while k < len(children):
+            last, found = self._field(children, k, depth) or (k, self._of_child(children[k], depth))
+            items += found
+            k = last + 1
+        return _joined(items)
+
+    def _of_child(self, at: int, depth: int) -> Sequence[_Item]:
+        name, end = self._name(at), self.xml.ends[at]
+        if self.dialect.runs is None:
+            if not self.xml.names[at]:
+                token = self.xml.tokens[at]
+                return [_Point(token) if token.startswith("<") else _Text(token)]
+        elif not self.xml.names[at]:
+            return []
+        elif name == self.dialect.runs.run:
+            return self._of_run(at, self.dialect.runs)
+        if name in self.dialect.around and end > at and depth < DEEPEST:
+            return [self._of_around(at, name, depth)]
+        return self._other(at, "")
+
+    def _field(self, children: Sequence[int], k: int, depth: int) -> tuple[int, Sequence[_Item]] | None:
+        """A field of Word from its first run on, with the place of its last one; None where none begins, or it ends elsewhere.
+
+        The words of a link are translated, those that Word computes are not.
+        """
+        opened, separate = 0, None
+        for j in range(k, min(k + LONGEST, len(children)) if self.dialect.runs else k):
+            text = self.xml.text(children[j], self.xml.ends[children[j]] + 1)
+            marks = _FIELD.findall(text)
+            opened += marks.count("begin") - marks.count("end")
+            if not opened and j == k:
+                return None
+            separate = j if separate is None and opened == 1 and "separate" in marks else separate
+            if opened <= 0:
+                return j, [self._of_field(children, k, separate, j, depth)]
+        return None
+
+    def _of_field(self, children: Sequence[int], k: int, separate: int | None, last: int, depth: int) -> _Item:
+        first, end = children[k], self.xml.ends[children[last]] + 1
+        if separate is None or separate >= last or "HYPERLINK" not in self.xml.text(first, children[separate]):
+            return _Point(self.xml.text(first, end))
+        words, behind = self.xml.ends[children[separate]] + 1, children[last]
+        return _Around(self.xml.text(first, words), self.xml.text(behind, end), self._items(words, behind, depth + 1))
+
+    def _of_around(self, at: int, name: str, depth: int) -> _Around:
+        end = behind = self.xml.ends[at]
+        first = at + 1
+        for element, child in self.dialect.within:
+            if element == name:
+                one = next((c for c in self.xml.children(at + 1, end) if self._name(c) == child), end)
+                first, behind = one + 1 if one < end else end, self.xml.ends[one]
+        items = self._items(first, behind, depth + 1)
+        return _Around(self.xml.text(at, first), self.xml.text(behind, end + 1), items)
+
+    def _of_run(self, at: int, runs: Runs) -> Sequence[_Item]:
+        """The texts of a run, and what else is in it, each as a run of its own."""
+        children = [c for c in self.xml.children(at + 1, self.xml.ends[at]) if self.xml.names[c]]
+        if self._has_paragraphs(at):
+            return self._other(at, "")
+        format_ = next((self.xml.text(c, self.xml.ends[c] + 1) for c in children if self._name(c) == runs.format), "")
+        format_ = re.sub(runs.unsaid, "", format_)
+        opening, closing = (f"<{mark}{self._prefix}{runs.run}>" for mark in ("", "/"))
+        items: list[_Item] = []
+        for child in children:
+            text = self.xml.text(child + 1, self.xml.ends[child])
+            if self._name(child) == runs.text:
+                counts = not runs.mark or runs.mark in self.xml.tokens[child]
+                items.append(_Text(text if counts else text.strip(), format_))
+            elif self._name(child) != runs.format:
+                for one in self._other(child, format_):
+                    if isinstance(one, _Point) and isinstance(one.markup, str):
+                        items.append(_Point(f"{opening}{format_}{one.markup}{closing}", one.divides))
+                    else:
+                        items.append(one)
+        return items
+
+    def _other(self, at: int, format_: str) -> Sequence[_Item]:
+        """What is no text, in a run of this format."""
+        name, end = self._name(at), self.xml.ends[at] + 1
+        if name in self.dialect.dropped:
+            return []
+        if (characters := dict(self.dialect.reads).get(name)) is not None:
+            return [_Text(characters, format_)]
+        divides = name in self.dialect.divides
+        if self._has_paragraphs(at) and name not in self.dialect.kept and self._depth < DEEPEST:
+            return [_Point(self.coded(at, end), divides)]
+        return [_Point(self.xml.text(at, end), divides)]
+
+    def _has_paragraphs(self, at: int) -> bool:
+        return any(self._name(k) in self.dialect.paragraphs for k in range(at, self.xml.ends[at]))
+
+
+def _together(items: Sequence[_Item], usual: str) -> Iterator[_Item]:
+    """Items, in which texts of one format other than the usual one are together, with the points between them."""
+    k = 0
+    while k < len(items):
+        item, end = items[k], k + 1
+        if not isinstance(item, _Text) or item.format == usual:
+            yield item
+            k += 1
+            continue
+        for j in range(k + 1, len(items)):
+            one = items[j]
+            if isinstance(one, _Around) or (isinstance(one, _Point) and one.divides):
+                break
+            if isinstance(one, _Text):
+                if one.format != item.format:
+                    break
+                end = j + 1
+        yield _Around("", "", tuple(items[k:end]), item.format)
+        k = end
+
+
+def _usual(items: Sequence[_Item], default: str = "") -> str:
+    """The format of most characters."""
+    counts: Counter[str] = Counter()
+    for item in items:
+        if isinstance(item, _Text) and item.text.strip():
+            counts[item.format] += len(item.text)
+    return max(counts, key=counts.__getitem__, default=default)
+
+
+def _joined(items: Sequence[_Item]) -> tuple[_Item, ...]:
+    """Items, of which texts of one format that follow one another are one."""
+    joined: list[_Item] = []
+    for item in items:
+        last = joined[-1] if joined else None
+        if isinstance(item, _Text) and isinstance(last, _Text) and item.format == last.format:
+            joined[-1] = _Text(last.text + item.text, last.format)
+        else:
+            joined.append(item)
+    return tuple(joined)

@@ -1,0 +1,85 @@
+"""XML as it is written: its tags, comments and texts, and which tags belong together."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from xml.parsers import expat
+
+_TOKEN = re.compile(
+    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|</?([^\s/>\"'=<]+)(?:[^<>\"']+|\"[^\"]*\"|'[^']*')*+>|[^<]+", re.DOTALL
+)
+_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\xef\xbb\xbf": "utf-8"}
+
+
+class NotXml(ValueError):
+    """A text that is no XML, or has declarations of its own; the message says why."""
+
+
+class Xml:
+    """A text of XML in tokens, which together are the text.
+
+    names  of each token: the name of its element, with a slash in front of that of an end tag; empty for text and the rest
+    ends   of each token: the number of the end tag of its element; for all that begins none, its own number
+    """
+
+    def __init__(self, body: bytes):
+        """Raises NotXml."""
+        _check(body)
+        self.mark = next((mark for mark in _BOMS if body.startswith(mark)), b"")
+        self._encoding = _BOMS.get(self.mark, "utf-8")
+        try:
+            text = body[len(self.mark) :].decode(self._encoding)
+        except UnicodeDecodeError as fault:
+            raise NotXml("it is not UTF-8") from fault
+        self.tokens: list[str] = []
+        self.names: list[str] = []
+        for found in _TOKEN.finditer(text):
+            self.tokens.append(found[0])
+            name = found[1] if found[1] and not found[1].startswith("!") else ""
+            self.names.append(("/" if found[0].startswith("</") else "") + name)
+        if sum(map(len, self.tokens)) != len(text):
+            raise NotXml("its tags cannot be told apart")
+        self.ends = [*range(len(self.tokens))]
+        opened: list[int] = []
+        for k, name in enumerate(self.names):
+            if name.startswith("/"):
+                self.ends[opened.pop()] = k
+            elif name and not self.tokens[k].endswith("/>"):
+                opened.append(k)
+
+    def text(self, first: int, end: int) -> str:
+        """The tokens [first, end) as they are written."""
+        return "".join(self.tokens[first:end])
+
+    def children(self, first: int, end: int) -> Iterator[int]:
+        """The first tokens of the elements and texts that lie in the tokens [first, end), not those inside them."""
+        at = first
+        while at < end:
+            yield at
+            at = self.ends[at] + 1
+
+    def prefix(self, namespace: str) -> str | None:
+        """What stands in front of names of this namespace, a regular expression, such as `w:`; None where it is not declared."""
+        declared = re.compile(rf"\sxmlns(?::([^\s=]+))?\s*=\s*[\"'](?:{namespace})[\"']")
+        tags = itertools.islice((t for t, name in zip(self.tokens, self.names, strict=True) if name), 20)
+        found = next(filter(None, map(declared.search, tags)), None)
+        return None if found is None else f"{found[1]}:" if found[1] else ""
+
+    def encoded(self, text: str) -> bytes:
+        """A text in the encoding of this one."""
+        return self.mark + text.encode(self._encoding)
+
+
+def _check(body: bytes) -> None:
+    """Raises NotXml."""
+    parser = expat.ParserCreate()
+
+    def declared(name: str, system: str | None, public: str | None, inside: bool) -> None:
+        if inside:
+            raise NotXml("it has a document type of its own")
+
+    parser.StartDoctypeDeclHandler = declared
+    try:
+        parser.Parse(body, True)
+    except expat.ExpatError as fault:
+        raise NotXml(str(fault)) from fault

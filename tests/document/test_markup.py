@@ -1,0 +1,266 @@
+"""Texts with and without markup as lines to translate, and put together again; no model is needed."""
+
+import html
+import random
+import re
+import time
+
+import pytest
+
+from calque.workflow.document.layout import Lines
+from calque.workflow.document.markup import html_layout
+
+
+def test_lines_keep_their_white_space() -> None:
+    lines = Lines()
+    text = "  One line. Two.\r\n\n\t three\u2028four  "
+    layout = lines.plain(text)
+    assert lines.lines == ["One line. Two.", "three", "four"]
+    assert layout.fill(lines.lines) == text
+    assert layout.fill(["1", "2", "3"]) == "  1\r\n\n\t 2\u20283  "
+
+
+def test_lines_are_cut_at_the_ends_of_sentences() -> None:
+    lines = Lines(by_sentence=True)
+    text = 'He said "no." Then J. Smith left!  Why? 3.5 km. 好。再见。'
+    layout = lines.plain(text)
+    assert lines.lines == ['He said "no."', "Then J. Smith left!", "Why?", "3.5 km.", "好。", "再见。"]
+    assert layout.fill(lines.lines) == text
+
+
+WESTERN = {"好。": "Good.", "再见。": "Bye.", "好": "Good", "再见": "Bye", "说": "Say", "一。": "One", "B 。": "B !"}
+CHINESE = {"One.": "一。", "Two.": "二。", "Three.": "三"}
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "filled"),
+    [
+        ("好。再见。", WESTERN, "Good. Bye."),
+        ("好。  再见。\n好。", WESTERN, "Good.  Bye.\nGood."),
+        ("One. Two.  Three.", CHINESE, "一。二。  三"),
+        ("<b>好。再见。</b>好。", WESTERN, "<b>Good. Bye.</b>Good."),
+        ("<p>好。</p><p>再见。</p>", WESTERN, "<p>Good.</p><p>Bye.</p>"),
+        ("<p>一。<i>B</i> 。好。</p>", WESTERN, "<p>One <i>B</i> ! Good.</p>"),
+        ("<p>One. Two. <b>Three.</b></p>", CHINESE, "<p>一。二。<b>三</b></p>"),
+    ],
+)
+def test_white_space_between_sentences_is_that_of_the_script(text: str, known: dict[str, str], filled: str) -> None:
+    lines = Lines(by_sentence=True)
+    layout = html_layout(text, lines, True) if "<" in text else lines.plain(text)
+    assert layout.fill(lines.lines) == text
+    assert layout.fill([known[line] for line in lines.lines]) == filled
+
+
+def test_tags_stay_and_text_is_translated() -> None:
+    lines = Lines()
+    text = (
+        '<!doctype html><p class="a > b">A <b>dog</b> &amp; a\n cat</p><br/><script>if (a < b) go()</script><!-- no <b> -->'
+        "<span translate=\"no\">Calque <span>x</span></span> 1 < 2 <code>x = 1</code><a href='?a=1&b=2'>here</a>"
+    )
+    layout = html_layout(text, lines)
+    assert lines.lines == ["A", "dog", "& a cat", "1 < 2", "here"]
+    filled = layout.fill(["E", "<i>", "& K", "1 < 2", "hier"])
+    assert filled == (
+        '<!doctype html><p class="a > b">E <b>&lt;i&gt;</b> &amp; K</p><br/><script>if (a < b) go()</script><!-- no <b> -->'
+        "<span translate=\"no\">Calque <span>x</span></span> 1 &lt; 2 <code>x = 1</code><a href='?a=1&b=2'>hier</a>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("<p>a</p><script>for(i=0;i<n;i++){f()}</script><p>b</p>", ["a", "b"]),
+        ("<script>write('<script src=x><\\/script>')</script><p>a</p>", ["a"]),
+        ("<style>a<b{}</STYLE >b", ["b"]),
+        ("<script>if (a <", []),
+        ("<code>if a<b</code><p>c</p>", ["c"]),
+        ("<pre>a\n  b <i>c</i>\r\nd</pre> e\nf", ["a", "b", "c", "d", "e f"]),
+        ('<a"b">c</a>', ["c"]),
+        # Each `<` may begin a tag that does not end: tried once, in linear time.
+        ("<a" + '"<a"b' * 2000, ["<a" + '"<a"b' * 2000]),
+        ("<a " + 'x="<' * 2001, ["<a " + 'x="<' * 2001]),
+    ],
+)
+def test_where_text_is(text: str, lines: list[str]) -> None:
+    for inline in (False, True):
+        found = Lines()
+        layout = html_layout(text, found, inline)
+        assert found.lines == lines
+        assert layout.fill(found.lines).replace("&lt;", "<") == text.replace("e\nf", "e f")
+
+
+def test_any_text_keeps_its_tags() -> None:
+    """Texts of random parts: what is translated comes back as data, and everything else as it was."""
+    draw = random.Random(1)
+    parts = [
+        "<",
+        ">",
+        "<b>",
+        "</b>",
+        "<!--",
+        "-->",
+        "<script>",
+        "</script>",
+        "a ",
+        "b\n",
+        '"',
+        "'",
+        "<a x='",
+        "&lt;",
+        "&",
+        "]]>",
+        "<![CDATA[",
+    ]
+    for _ in range(3000):
+        text = "".join(draw.choices(parts, k=draw.randint(0, 12)))
+        lines = Lines()
+        layout = html_layout(text, lines)
+        filled = layout.fill(["<x>"] * len(lines.lines))
+        kept = [part for part in layout.parts if isinstance(part, str)]
+        assert "<x>" not in filled.replace("&lt;x&gt;", "")
+        assert [part for part in kept if part.startswith("<")] == [
+            part for part in kept if part.startswith("<") and part in text
+        ]
+        plain = Lines()
+        assert plain.plain(text).fill(plain.lines) == text
+
+
+@pytest.mark.parametrize("part", ["<a ", "<!--", '<a "', "<a '\"", "<![CDATA[", "</", "<script>", "&#", "<a b=", "<!x"])
+def test_texts_of_half_tags_take_no_time(part: str) -> None:
+    lines = Lines()
+    html_layout(part * 20_000, lines)  # quadratic time would be minutes
+
+
+def diagonal(line: str, translation: str) -> list[list[float]]:
+    """Shares of a translation word by word."""
+    count = len(line.split(" "))
+    return [[float(k == s) for s in range(count)] for k in range(len(translation.split()))]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "filled"),
+    [
+        ("a <b>b</b> c", "a b c", "A <b>B</b> C"),
+        (" <p>a <b>b</b></p> c <i>d</i>e", "a b", " <p>A <b>B</b></p> C <i>DE</i>"),
+        ("a<b> b </b>c &amp; d", "a b c & d", "A <b>B</b> C &amp; D"),
+        ("<a href='x > y'>a <b>b</b></a> c", "a b c", "<a href='x > y'>A <b>B</b></a> C"),
+        ("a <img src=x> b", "a b", "A <img src=x> B"),
+        ("a<wbr>b <x id=1/>c", "ab c", "AB<wbr> <x id=1/>C"),
+        ("<b>a b</b>\n", "a b", "<b>A B</b>\n"),
+        ("a <b></b><i><u></u></i> b", "a b", "A <b></b> <i><u></u></i> B"),
+        ("a\n<em>b\r\nc</em>", "a b c", "A <em>B C</em>"),
+        # Punctuation stands outside where it does in the source.
+        ("a <b>b c</b>.", "a b c.", "A <b>B C</b>."),
+        ("a <b>b c.</b>", "a b c.", "A <b>B C.</b>"),
+        ("a (<b>b</b>), (<i>c</i>", "a (b), (c", "A (<b>B</b>), (<i>C</i>"),
+        ("a <b>b <i>c</i></b>!?", "a b c!?", "A <b>B <i>C</i></b>!?"),
+        ("a <b>b <i>c</i>.</b>", "a b c.", "A <b>B <i>C</i>.</b>"),
+        ("(<b><i>a</i> b</b>) c", "(a b) c", "(<b><i>A</i> B</b>) C"),
+        ("a <b>b</b>&quot; c", 'a b" c', 'A <b>B</b>" C'),
+        ("a <b>.</b> c", "a . c", "A <b>.</b> C"),
+        # What stands inside a word stays there where the word stays.
+        ("a 5 0<sup>2</sup>, b", "a 5 02, b", "A 5 0<sup>2</sup>, B"),
+        ("a (1<sub>2</sub>3<sub><i>4</i></sub>5) b", "a (12345) b", "A (1<sub>2</sub>3<sub><i>4</i></sub>5) B"),
+        ("<b>a 1<sup>2</sup></b> b", "a 12 b", "<b>A 1<sup>2</sup></b> B"),
+        ("a<sup>b</sup> c", "ab c", "<sup>AB</sup> C"),
+        ("a 1<img>2 b", "a 12 b", "A 12<img> B"),
+    ],
+)
+def test_tags_inside_a_sentence_stand_around_the_words_that_theirs_have_become(
+    text: str, line: str, filled: str
+) -> None:
+    lines = Lines()
+    layout = html_layout(text, lines, True)
+    assert lines.lines[0] == line
+    whole = [one.upper() for one in lines.lines]
+    shares = {k: diagonal(lines.lines[k], whole[k]) for k in lines.aligned}
+    assert layout.fill(whole, shares) == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "filled"),
+    [
+        ("a <b>b</b>.", "B", "A <b>B</b>"),  # there is no punctuation to stay outside
+        ("a <b>b</b>", "B.", "A <b>B.</b>"),
+        ("a <b>b</b>, c", "B», C", "A <b>B</b>», C"),
+        ("a <b>b</b>.", "...", "A <b>.</b>.."),
+    ],
+)
+def test_punctuation_of_the_translation_is_its_own(text: str, translation: str, filled: str) -> None:
+    lines = Lines()
+    layout = html_layout(text, lines, True)
+    whole = f"A {translation}"
+    assert layout.fill([whole], {0: diagonal(lines.lines[0], whole)}) == filled
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a <!-- b", ["a"]),
+        ("<!-- b", []),
+        ("a <b", ["a"]),
+        ("a</b", ["a"]),
+        ('a <a href="x y', ["a"]),
+        ("a <a href=x", ["a"]),
+        ("a <b and c", ["a <b and c"]),
+        ("a < b", ["a < b"]),
+        ("a <? b", ["a <? b"]),
+    ],
+)
+def test_markup_that_is_cut_off_stays(text: str, lines: list[str]) -> None:
+    found = Lines()
+    layout = html_layout(text, found, True)
+    assert found.lines == lines
+    if lines != [text]:
+        assert layout.fill(found.lines) == text
+
+
+def test_tags_follow_their_words() -> None:
+    lines = Lines()
+    layout = html_layout("<i>a</i> <b>b c</b> d <u>e</u>", lines, True)
+    shares = [[0, 0, 0, 0, 1], [0, 0.9, 0.1, 0, 0], [0.2, 0.1, 0.7, 0, 0], [0.8, 0.2, 0, 0, 0], [0, 0, 0.1, 0.9, 0]]
+    assert layout.fill(["E B C A D"], {0: shares}) == "<u>E</u> <b>B C</b> <i>A</i> D"
+    assert layout.fill(["E B C A D"], {0: None}) == "<i>E</i> <b>B C</b> A <u>D</u>"  # in proportion
+
+
+@pytest.mark.parametrize("text", ["a <b>b", "a</b> b", "a <b>b <i>c</b> d</i> e", "a <code>b</code> c", "a <br> b"])
+def test_tags_that_are_no_elements_of_a_sentence_divide_it(text: str) -> None:
+    lines = Lines()
+    layout = html_layout(text, lines, True)
+    assert all(len(one) == 1 for one in lines.lines)
+    assert layout.fill(lines.lines) == text
+
+
+def test_sentences_are_cut_around_tags() -> None:
+    lines = Lines(by_sentence=True)
+    html_layout("One <b>two</b>. Three <i>four</i>! <u>Five. Six.</u> End", lines, True)
+    assert lines.lines == ["One two.", "Three four!", "Five.", "Six.", "End"]
+
+
+def test_no_tag_and_no_word_is_lost_wherever_tags_stand() -> None:
+    draw = random.Random(3)
+    tags = ["<b>", "</b>", "<i x='<'>", "</i>", "<img>", "<p>", "</p>", "<x/>", "<code>", "</code>"]
+    parts = ["a", "b c", " ", "&lt;", "\n", ". D"]
+    for _ in range(400):
+        text = "".join(draw.choice(tags if draw.random() < 0.5 else parts) for _ in range(draw.randint(1, 14)))
+        lines = Lines(draw.random() < 0.3)
+        layout = html_layout(text, lines, True)
+        shares = {}
+        for k in lines.aligned:
+            count = len(lines.lines[k].split(" "))
+            rows = [[draw.random() for _ in range(count)] for _ in range(count)]
+            shares[k] = [[x / sum(row) for x in row] for row in rows]
+        filled = layout.fill(lines.lines, shares)
+        for tag in tags:
+            assert filled.count(tag) == text.count(tag), (text, filled)
+        stripped = [re.sub(r"<(?:[^>']|'[^']*')*>", "", one) for one in (text, filled)]
+        assert "".join(stripped[0].split()) == "".join(stripped[1].split()), (text, filled)
+
+
+@pytest.mark.parametrize("part", ["<b>", "<b>a</b> ", "a <b>", "<i><b>x</b>", "</b>", "<b a='"])
+def test_many_tags_inside_a_sentence_take_no_time(part: str) -> None:
+    lines = Lines()
+    began = time.monotonic()
+    layout = html_layout(part * 3000, lines, True)
+    assert html.unescape(layout.fill(lines.lines)) == part * 3000
+    assert time.monotonic() - began < 2
