@@ -39,6 +39,12 @@ def _many(most: int, least: int = 1) -> click.IntRange:
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0: all.")
 @click.option("--port", type=_many(65535, 0), default=5000, show_default=True, help="0: a free one.")
 @click.option("--page", is_flag=True, help="With a page to translate in, at the address itself.")
+@click.option(
+    "--files",
+    type=_many(1000, 0),
+    default=0,
+    help="The largest file that is translated, in megabytes; default: none is.",
+)
 @click.option("--keys", type=FILE, help="A file of API keys, one per line: requests need one of them.")
 @click.option(
     "--rate", type=_many(10**6, 0), default=0, help="Requests per minute of a key or an address; default: any."

@@ -4,32 +4,33 @@ import asyncio
 import bisect
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
-from importlib import resources
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from calque.ground.languages import languages
+from calque.ground.languages import LanguagePair, languages
 from calque.ground.version import VERSION
-from calque.serve.asked import Asked, Refused, asked_of, values_of
+from calque.serve.asked import Asked, Refused, asked_of, file_of, pair_of, values_of
 from calque.serve.batches import Batcher, LineTooLong, Order, QueueFull
+from calque.serve.files import Files, SentDocument
 from calque.serve.guard import Guard, refusal
 from calque.serve.limits import Keys, Rates
 from calque.serve.metrics import FORMAT, Metrics
+from calque.serve.pages import add_pages
 from calque.serve.runs import RunUnavailable
-from calque.serve.schema import FAULTS, TRANSLATE, Fault, Health, Language, Translated
+from calque.serve.schema import FAULTS, TRANSLATE, TRANSLATE_FILE, Fault, Health, Language, Translated, TranslatedFile
 from calque.serve.settings import ServeSettings, read_keys
+from calque.workflow.document.formats import FORMATS
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_layout
 
 BEGINNING = 40
 """Characters that a refusal quotes of a line."""
-_FILES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 
 
 class Service:
@@ -38,7 +39,7 @@ class Service:
     def __init__(self, batcher: Batcher, settings: ServeSettings, metrics: Metrics):
         self.batcher, self.settings, self.metrics = batcher, settings, metrics
         self.keys = None if settings.keys is None else Keys(read_keys(settings.keys))
-        self.rates = Rates()
+        self.rates, self.files = Rates(), Files(settings.file_bytes)
         self.languages = languages(batcher.runs.folders)
 
     def admit(self, request: Request, key: object) -> None:
@@ -63,8 +64,8 @@ class Service:
             "charLimit": self.settings.characters,
             "frontendTimeout": 500,
             "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": bool(self.settings.files),
+            "supportedFilesFormat": [f".{ending}" for ending in FORMATS] if self.settings.files else [],
             "language": {"source": source, "target": target},
         }
 
@@ -83,28 +84,70 @@ class Service:
             "lines": len(lines.lines),
             "characters": characters,
         }
-        order = await self._answered(request, asked, lines, ends)
-        self.metrics.lines.labels(str(asked.pair)).inc(len(lines.lines))
-        self.metrics.characters.labels(str(asked.pair)).inc(characters)
+        most = self.batcher.most
+        if len(lines.lines) > most:
+            raise Refused(400, f"expected at most {most} lines, found {len(lines.lines)}")
+
+        def where(line: int) -> str:
+            return f"in text {bisect.bisect(ends, line) + 1}, the line" if asked.many else "the line"
+
+        wanted = (lines.lines, 1 + asked.alternatives, lines.aligned)
+        order = await self._answered(request, asked.pair, wanted, where)
+        self._count(asked.pair, len(lines.lines), characters)
         return JSONResponse(await asyncio.to_thread(_answer, asked, layouts, order))
 
-    async def _answered(self, request: Request, asked: Asked, lines: Lines, ends: Sequence[int]) -> Order:
-        if len(lines.lines) > self.batcher.most:
-            raise Refused(400, f"expected at most {self.batcher.most} lines, found {len(lines.lines)}")
+    async def translate_file(self, request: Request) -> Response:
+        """The answer of `/translate_file`. Raises Refused."""
+        if not self.settings.files:
+            raise Refused(404, "this server translates no files")
+        with self.files.place():
+            sent = await file_of(request, self.settings.file_bytes)
+            self.admit(request, sent.values.get("api_key"))
+            pair = pair_of(sent.values, self.batcher.runs.folders)
+            inline = self.batcher.runs.can_share(pair)
+            document = await asyncio.to_thread(SentDocument, sent.name, sent.body, inline, self.settings.file_bytes)
+            counted = {"lines": len(document.sentences), "characters": document.characters}
+            request.state.noted = {"pair": str(pair), "files": 1, **counted}
+            for lines, aligned in document.parts(max(1, self.batcher.most // 4)):
+                wanted = (lines, 1, aligned)
+                document.put(await self._answered(request, pair, wanted, lambda line: "the sentence"))
+            body = await asyncio.to_thread(document.written)
+        self._count(pair, **counted)
+        number = self.files.keep(sent.name, pair.target, body)
+        return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", number=number))})
+
+    def download(self, number: str) -> Response:
+        """The answer of `/download_file`. Raises Refused."""
+        if (kept := self.files.fetch(number)) is None:
+            raise Refused(404, "this file is not there, or not any more")
+        return Response(kept.body, headers=kept.headers, media_type="application/octet-stream")
+
+    def _count(self, pair: LanguagePair, lines: int, characters: int) -> None:
+        self.metrics.lines.labels(str(pair)).inc(lines)
+        self.metrics.characters.labels(str(pair)).inc(characters)
+
+    async def _answered(
+        self,
+        request: Request,
+        pair: LanguagePair,
+        wanted: tuple[Sequence[str], int, Collection[int]],
+        where: Callable[[int], str],
+    ) -> Order:
+        """The translations of lines, so many of each, some of them aligned. `where`: how a refusal names a line."""
+        lines, n_best, aligned = wanted
         try:
-            order = self.batcher.submit(asked.pair, lines.lines, 1 + asked.alternatives, lines.aligned)
+            order = self.batcher.submit(pair, lines, n_best, aligned)
         except QueueFull:
             raise Refused(429, "the queue is full: try again", 1) from None
         try:
             await self._awaited(request, order)
             return order
         except LineTooLong as fault:
-            where = f"in text {bisect.bisect(ends, fault.line) + 1}, " if asked.many else ""
-            begins = json.dumps(lines.lines[fault.line][:BEGINNING], ensure_ascii=False)
+            begins = json.dumps(lines[fault.line][:BEGINNING], ensure_ascii=False)
             size = f"has {fault.found} subwords, and at most {fault.most} are translated"
-            raise Refused(400, f"{where}the line that begins with {begins} {size}") from None
+            raise Refused(400, f"{where(fault.line)} that begins with {begins} {size}") from None
         except RunUnavailable:
-            raise Refused(503, f"the run for {asked.pair} cannot be opened now", 5) from None
+            raise Refused(503, f"the run for {pair} cannot be opened now", 5) from None
 
     async def _awaited(self, request: Request, order: Order) -> None:
         """Waits for the translations of an order. Raises Refused where its client leaves before, and what the order ends with."""
@@ -177,8 +220,9 @@ def application(
     )
     _errors(app)
     _routes(app, service)
+    _file_routes(app, service)
     _state(app, service)
-    _pages(app, settings.page)
+    add_pages(app, settings.page)
     routes = frozenset(path for route in app.routes if (path := getattr(route, "path", None)))
     return app, Guard(app, settings.open_requests, settings.body, metrics, log, routes)
 
@@ -236,6 +280,29 @@ def _routes(app: FastAPI, service: Service) -> None:
         return service.frontend()
 
 
+def _file_routes(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/translate_file",
+        response_model=TranslatedFile,
+        responses=FAULTS,
+        openapi_extra=TRANSLATE_FILE,
+        summary="Translate a document, a book or subtitles",
+        response_description="where the translation is for ten minutes",
+    )
+    async def translate_file(request: Request) -> Response:
+        return await service.translate_file(request)
+
+    @app.get(
+        "/download_file/{number}",
+        response_class=Response,
+        responses={404: {"model": Fault, "description": "it is not there, or not any more"}},
+        summary="Fetch a file that was translated",
+        response_description="the file",
+    )
+    async def download_file(number: str) -> Response:
+        return service.download(number)
+
+
 def _state(app: FastAPI, service: Service) -> None:
     """Whether the server works, and its figures."""
 
@@ -258,28 +325,3 @@ def _state(app: FastAPI, service: Service) -> None:
     )
     async def metrics() -> Response:
         return Response(service.metrics.text(), headers={"content-type": FORMAT})
-
-
-def _pages(app: FastAPI, page: bool) -> None:
-    """The static pages: that of the interface, and where `page` the one to translate in."""
-    names = ["docs.html", "docs.js", "page.css", *(["index.html", "page.js", "engine.js"] if page else [])]
-    held = {name: resources.files(__package__).joinpath("page", name).read_bytes() for name in names}
-
-    def add(path: str, name: str) -> None:
-        async def file() -> Response:
-            kind = _FILES[name[name.rindex(".") :]]
-            return Response(held[name], headers={"content-type": f"{kind}; charset=utf-8", "cache-control": "no-cache"})
-
-        app.add_api_route(path, file, include_in_schema=False)
-
-    for name in names:
-        if not name.endswith(".html"):
-            add(f"/page/{name}", name)
-    add("/docs", "docs.html")
-    if page:
-        add("/", "index.html")
-        return
-
-    @app.get("/", include_in_schema=False)
-    async def to_docs() -> Response:
-        return RedirectResponse("docs")

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
+from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
@@ -19,6 +20,8 @@ PATIENCE = 30.0
 DROPPED = 64 * 1024 * 1024
 """Most bytes of a body that is too long that are read before it is refused."""
 MOST_FIELDS = 1000
+FIELDS = 65_536
+"""Bytes of what a form has beside its file."""
 _REPAIRED = str.maketrans(dict.fromkeys([0, *range(0xD800, 0xE000)], "\ufffd"))
 """What cannot be sent back, or read as text."""
 
@@ -42,18 +45,43 @@ class Asked(NamedTuple):
     alternatives: int
 
 
-async def values_of(request: Request, most: int) -> Mapping[str, object]:
-    """The fields of a request, JSON or form. Raises Refused."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+class SentFile(NamedTuple):
+    """A file that a request brought, and its other fields."""
+
+    name: str
+    body: bytes
+    values: Mapping[str, object]
+
+
+async def file_of(request: Request, most: int) -> SentFile:
+    """The file of a request, at most so many bytes. Raises Refused."""
+    if _kind(request) != "multipart/form-data":
+        raise Refused(415, "expected a body of type multipart/form-data")
+    sent = await _multipart(request, await _body(request, most + FIELDS), most, 1)
+    file = next((value for name, value in sent if name == "file" and not isinstance(value, str)), None)
+    if file is None or not file[0]:
+        raise Refused(400, "expected `file`, the file to translate, found none")
+    if len(file[1]) > most:
+        raise Refused(413, f"expected a file of at most {most} bytes")
+    return SentFile(*file, _listed(_texts_of(sent)))
+
+
+def _kind(request: Request) -> str:
+    """The type of a body. Raises Refused for one that is encoded."""
     if request.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise Refused(415, "bodies with a content encoding are not read")
-    body = await _body(request, most)
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def values_of(request: Request, most: int) -> Mapping[str, object]:
+    """The fields of a request, JSON or form. Raises Refused."""
+    kind, body = _kind(request), await _body(request, most)
     if kind == "application/json" or kind.endswith("+json"):
         return _json(body)
     if kind == "application/x-www-form-urlencoded":
         return _form(body)
     if kind == "multipart/form-data":
-        return await _multipart(request, body, most)
+        return _listed(_texts_of(await _multipart(request, body, most, 0)))
     raise Refused(
         415, "expected a body of type application/json, application/x-www-form-urlencoded or multipart/form-data"
     )
@@ -118,13 +146,28 @@ def _listed(fields: list[tuple[str, str]]) -> Mapping[str, object]:
     return values
 
 
-async def _multipart(request: Request, body: bytes, most: int) -> Mapping[str, object]:
+Field = tuple[str, str | tuple[str, bytes]]
+"""The name of a field, and its value: a text, or a file with its own name."""
+
+
+def _texts_of(fields: Sequence[Field]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in fields if isinstance(value, str)]
+
+
+async def _read(value: str | UploadFile) -> str | tuple[str, bytes]:
+    return value if isinstance(value, str) else (value.filename or "", await value.read())
+
+
+async def _multipart(request: Request, body: bytes, most: int, files: int) -> list[Field]:
+    """The fields of a form in parts. Raises Refused."""
+
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 
     try:
-        form = await Request(request.scope, receive).form(max_files=0, max_fields=MOST_FIELDS, max_part_size=most)
-        return _listed([(name, value) for name, value in form.multi_items() if isinstance(value, str)])
+        whole = Request(request.scope, receive)
+        async with whole.form(max_files=files, max_fields=MOST_FIELDS, max_part_size=most) as form:
+            return [(name, await _read(value)) for name, value in form.multi_items()]
     except (MultiPartException, ValueError, KeyError, LookupError, AssertionError):
         raise Refused(400, "the form cannot be read") from None
     except Exception as fault:  # Starlette turns its own error into an answer where the scope has an application
@@ -136,7 +179,7 @@ async def _multipart(request: Request, body: bytes, most: int) -> Mapping[str, o
 def asked_of(values: Mapping[str, object], pairs: Mapping[LanguagePair, object], settings: ServeSettings) -> Asked:
     """A checked request to translate. Raises Refused."""
     texts, many = _texts(values.get("q"), settings)
-    pair = _pair(values, pairs)
+    pair = pair_of(values, pairs)
     kind = values.get("format")
     kind = "text" if kind in (None, "") else kind
     if kind not in ("text", "html"):
@@ -158,7 +201,8 @@ def _texts(q: object, settings: ServeSettings) -> tuple[list[str], bool]:
     return [text.translate(_REPAIRED) for text in checked], isinstance(q, list)
 
 
-def _pair(values: Mapping[str, object], pairs: Mapping[LanguagePair, object]) -> LanguagePair:
+def pair_of(values: Mapping[str, object], pairs: Mapping[LanguagePair, object]) -> LanguagePair:
+    """The languages of a request. Raises Refused."""
     codes: list[str] = []
     for name in ("source", "target"):
         code = values.get(name)

@@ -23,6 +23,21 @@ class Translated(BaseModel):
     alternatives: list[str] | list[list[str]] | None = Field(None, description="where they were asked for")
 
 
+class FileBody(BaseModel):
+    """A request to `/translate_file`."""
+
+    file: bytes = Field(description="the file; the ending of its name says of which kind it is")
+    source: str = Field(description="the code of its language", examples=["en"])
+    target: str = Field(description="the code of the language to translate into", examples=["de"])
+    api_key: str = Field("", description="where the server asks for one")
+
+
+class TranslatedFile(BaseModel):
+    """The answer of `/translate_file`."""
+
+    translatedFileUrl: str
+
+
 class Language(BaseModel):
     """A language of `/languages`."""
 
@@ -49,6 +64,9 @@ TRANSLATE: dict[str, Any] = {
         "required": True,
         "content": {kind: {"schema": TranslateBody.model_json_schema()} for kind in _TYPES},
     }
+}
+TRANSLATE_FILE: dict[str, Any] = {
+    "requestBody": {"required": True, "content": {_TYPES[-1]: {"schema": FileBody.model_json_schema()}}}
 }
 _REASONS = {
     400: "a field is missing or wrong, or a limit is exceeded",

@@ -22,6 +22,7 @@ class ServeSettings:
     in_memory    runs in memory at once
     sentences    whether a line is translated sentence by sentence
     page         whether there is a page to translate in
+    files        the largest file that is translated, in megabytes; 0: none is
     proxy        whether the addresses of clients are those that a proxy on this machine names
     """
 
@@ -38,12 +39,18 @@ class ServeSettings:
     in_memory: int = 4
     sentences: bool = False
     page: bool = False
+    files: int = 0
     proxy: bool = False
 
     @property
     def body(self) -> int:
         """The most bytes of a request: every character may be escaped in twelve, and fields have names."""
         return 12 * self.characters + 100 * self.texts + 65_536
+
+    @property
+    def file_bytes(self) -> int:
+        """The most bytes of a file."""
+        return self.files * 10**6
 
     @property
     def open_requests(self) -> int:

@@ -8,6 +8,7 @@ let languages = [];
 let limit = Infinity;
 let timer = 0;
 let running = null;
+let sending = null;
 
 function options(select, codes, chosen) {
   select.replaceChildren(
@@ -132,6 +133,37 @@ at("copy").addEventListener("click", async () => {
   }
 });
 
+function sayOfFile(message, wrong = false) {
+  at("sending").textContent = message;
+  at("sending").classList.toggle("wrong", wrong);
+}
+
+async function translateFile() {
+  sending?.abort();
+  const mine = (sending = new AbortController());
+  const [file] = at("file").files;
+  at("fetch").hidden = true;
+  at("send").disabled = !file;
+  if (!file) return sayOfFile("");
+  sayOfFile("Translating …");
+  try {
+    const asked = { file, source: source.value, target: target.value, key: at("key").value };
+    at("fetch").href = await engine.translateFile(asked, mine.signal);
+    at("fetch").hidden = false;
+    sayOfFile("");
+  } catch (fault) {
+    if (fault.name !== "AbortError") sayOfFile(fault.message, true);
+  }
+}
+
+at("file").addEventListener("change", () => {
+  sending?.abort();
+  at("fetch").hidden = true;
+  at("send").disabled = !at("file").files.length;
+  sayOfFile("");
+});
+at("send").addEventListener("click", translateFile);
+
 async function start() {
   say("Loading …");
   try {
@@ -140,6 +172,8 @@ async function start() {
     limit = about.limit ?? Infinity;
     at("limit").textContent = about.limit === null ? "" : `of ${limit} `;
     at("keyed").hidden = !about.keyed;
+    at("filed").hidden = !about.files?.length;
+    at("file").accept = about.files?.join(",") ?? "";
     at("interface").hidden = about.interface === null;
     at("link").href = about.interface ?? "";
     const sources = languages.filter((one) => one.targets.length).map((one) => one.code);

@@ -9,7 +9,7 @@ from calque.ground.diagnostics import Place, error
 from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Lines
 from calque.workflow.document.markup import html_layout
-from calque.workflow.document.packages import BOOK, OPEN, SLIDES, WORD, Damaged, read_package
+from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, WORD, Damaged, read_package
 from calque.workflow.document.subtitles import read_subtitles
 
 _MARK = "\ufeff"
@@ -37,11 +37,14 @@ class _Encoded:
         return (self._mark + self._text.fill(lines, shares)).encode()
 
 
-Reader = Callable[[bytes, Lines, bool], Filled]
-"""Adds the lines of a file. The last: whether markup inside a sentence does not divide it. Raises Damaged."""
+Reader = Callable[[bytes, Lines, bool, int], Filled]
+"""Adds the lines of a file. The last two: whether markup inside a sentence does not divide it, and the most bytes of a package.
+Raises Damaged."""
 
 
-def _of_text(body: bytes, lines: Lines, inline: bool, read: Callable[[str, Lines, bool], _Texts]) -> Filled:
+def _of_text(
+    body: bytes, lines: Lines, inline: bool, largest: int, read: Callable[[str, Lines, bool], _Texts]
+) -> Filled:
     try:
         text = body.decode()
     except UnicodeDecodeError as fault:
@@ -79,9 +82,9 @@ def reader_of(name: str) -> Reader:
     return _READERS[ending]
 
 
-def read_document(name: str, body: bytes, lines: Lines, inline: bool) -> Filled:
-    """A file, whose lines are added to `lines`. Raises D540, and D541 for one that is damaged."""
+def read_document(name: str, body: bytes, lines: Lines, inline: bool, largest: int = LARGEST) -> Filled:
+    """A file, whose lines are added to `lines`. Raises D540, and D541 for one that is damaged or is too large."""
     try:
-        return reader_of(name)(body, lines, inline)
+        return reader_of(name)(body, lines, inline, largest)
     except Damaged as fault:
         raise error("D541", Place(name), reason=str(fault)) from fault

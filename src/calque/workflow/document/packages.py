@@ -15,7 +15,7 @@ from calque.workflow.document.paragraphs import Dialect, Paragraphs, Runs
 from calque.workflow.document.xml import NotXml, Xml
 
 LARGEST = 2**28
-"""Bytes of a package, unpacked."""
+"""Bytes of a package, unpacked, unless a caller allows fewer."""
 
 
 class Damaged(ValueError):
@@ -94,9 +94,9 @@ class PackedDocument:
         return out.getvalue()
 
 
-def read_package(kind: Package, body: bytes, lines: Lines, inline: bool) -> PackedDocument:
+def read_package(kind: Package, body: bytes, lines: Lines, inline: bool, largest: int = LARGEST) -> PackedDocument:
     """The texts of a package, whose lines are added to `lines`. Raises Damaged."""
-    entries = _entries(body)
+    entries = _entries(body, largest)
     names = [entry.filename for entry, _ in entries]
     if not any(re.fullmatch(kind.sign, name) for name in names):
         raise Damaged(f"it has no `{re.sub(r'.d[*]|.(?=[.])', '', kind.sign)}`")
@@ -112,15 +112,15 @@ def read_package(kind: Package, body: bytes, lines: Lines, inline: bool) -> Pack
     return PackedDocument(entries, texts)
 
 
-def _entries(body: bytes) -> tuple[tuple[zipfile.ZipInfo, bytes], ...]:
+def _entries(body: bytes, largest: int) -> tuple[tuple[zipfile.ZipInfo, bytes], ...]:
     """What a package holds. Raises Damaged."""
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as package:
             held = package.infolist()
             if any(entry.flag_bits & 1 for entry in held):
                 raise Damaged("it is protected by a password")
-            if sum(entry.file_size for entry in held) > LARGEST:
-                raise Damaged(f"unpacked it has more than {LARGEST >> 20} MB")
+            if sum(entry.file_size for entry in held) > largest:
+                raise Damaged(f"unpacked it has more than {largest >> 20} MB")
             return tuple((entry, package.read(entry)) for entry in held)
     except Damaged:
         raise
