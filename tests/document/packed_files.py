@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from calque.workflow.document.formats import Filled, read_document
 from calque.workflow.document.layout import Lines
+from calque.workflow.document.packages import LARGEST
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -40,9 +41,9 @@ def in_package(body: bytes, name: str) -> str:
         return made.read(name).decode()
 
 
-def read(name: str, body: bytes, inline: bool = True) -> tuple[Filled, Lines]:
+def read(name: str, body: bytes, inline: bool = True, largest: int = LARGEST) -> tuple[Filled, Lines]:
     lines = Lines(by_sentence=True, letters=True)
-    return read_document(name, body, lines, inline), lines
+    return read_document(name, body, lines, inline, largest), lines
 
 
 def shouted(name: str, body: bytes, inline: bool = True) -> bytes:

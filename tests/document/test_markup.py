@@ -158,6 +158,12 @@ def diagonal(line: str, translation: str) -> list[list[float]]:
         ("(<b><i>a</i> b</b>) c", "(a b) c", "(<b><i>A</i> B</b>) C"),
         ("a <b>b</b>&quot; c", 'a b" c', 'A <b>B</b>" C'),
         ("a <b>.</b> c", "a . c", "A <b>.</b> C"),
+        # Words that are not translated stand where the words do that they would become.
+        ("a <code>b &lt; c</code> d", "a b < c d", "A <code>b &lt; c</code> D"),
+        ("a (<kbd>b</kbd>), c", "a (b), c", "A (<kbd>b</kbd>), C"),
+        ("<code>b</code> a", "b a", "<code>b</code> A"),
+        ("a <b>b <samp>c <i>d</i></samp></b>.", "a b c d.", "A <b>B <samp>c <i>d</i></samp></b>."),
+        ("a <span translate=no>b</span> c", "a b c", "A <span translate=no>b</span> C"),
         # What stands inside a word stays there where the word stays.
         ("a 5 0<sup>2</sup>, b", "a 5 02, b", "A 5 0<sup>2</sup>, B"),
         ("a (1<sub>2</sub>3<sub><i>4</i></sub>5) b", "a (12345) b", "A (1<sub>2</sub>3<sub><i>4</i></sub>5) B"),
@@ -215,6 +221,41 @@ def test_markup_that_is_cut_off_stays(text: str, lines: list[str]) -> None:
         assert layout.fill(found.lines) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("<p><code>b</code></p> a", ["a"]),
+        ("<p>a</p><p><code>b</code>, <code>c</code></p>", ["a"]),
+        ("<pre>a <code>b</code></pre>", ["a"]),
+        ("a <script>b</script> c", ["a", "c"]),
+        ("a <code>b<p>c</p></code> d", ["a", "d"]),
+        (f"a <code>{'b ' * 40}</code> c", ["a", "c"]),
+        ("a <code></code> c", ["a", "c"]),
+        ("a <code>b", ["a"]),
+        ("a <code>b.c()</code> dd. E", ["a b.c() dd.", "E"]),
+    ],
+)
+def test_code_is_part_of_a_sentence_where_there_is_one(text: str, lines: list[str]) -> None:
+    found = Lines(by_sentence=True, letters=True)
+    layout = html_layout(text, found, True)
+    assert found.lines == lines
+    assert layout.fill(found.lines) == text
+
+
+def test_code_is_where_its_words_are_or_takes_the_place_of_what_they_became() -> None:
+    lines = Lines()
+    layout = html_layout("Run <code>make it</code> now", lines, True)
+    even = [[0.25, 0.25, 0.25, 0.25]] * 4
+    assert layout.fill(["Jetzt make it rufen"], {0: even}) == "Jetzt <code>make it</code> rufen"
+    wrong = [[0, 0, 0, 1], [0, 0.6, 0.4, 0], [1, 0, 0, 0]]
+    assert layout.fill(["Jetzt mache! rufen"], {0: wrong}) == "Jetzt <code>make it</code> rufen"
+    lost = [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert layout.fill(["Rufe jetzt"], {0: lost}) == "Rufe <code>make it</code> jetzt"
+    last = html_layout("Call <code>it</code>", Lines(), True)
+    assert last.fill(["Rufe"], {0: [[1, 0]]}) == "Rufe <code>it</code>"
+    assert layout.fill([""], {0: []}).split() == ["<code>make", "it</code>"]
+
+
 def test_tags_follow_their_words() -> None:
     lines = Lines()
     layout = html_layout("<i>a</i> <b>b c</b> d <u>e</u>", lines, True)
@@ -223,7 +264,7 @@ def test_tags_follow_their_words() -> None:
     assert layout.fill(["E B C A D"], {0: None}) == "<i>E</i> <b>B C</b> A <u>D</u>"  # in proportion
 
 
-@pytest.mark.parametrize("text", ["a <b>b", "a</b> b", "a <b>b <i>c</b> d</i> e", "a <code>b</code> c", "a <br> b"])
+@pytest.mark.parametrize("text", ["a <b>b", "a</b> b", "a <b>b <i>c</b> d</i> e", "a <code>b\nc</code> d", "a <br> b"])
 def test_tags_that_are_no_elements_of_a_sentence_divide_it(text: str) -> None:
     lines = Lines()
     layout = html_layout(text, lines, True)

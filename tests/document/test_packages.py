@@ -7,7 +7,6 @@ import pytest
 from packed_files import DRAWING, in_package, open_text, package, read, shouted, word
 
 from calque.ground.diagnostics import CalqueError
-from calque.workflow.document.packages import LARGEST
 
 T = '<w:t xml:space="preserve">'
 BOLD, RED = "<w:rPr><w:b/></w:rPr>", '<w:rPr><w:color w:val="F00"/></w:rPr>'
@@ -238,11 +237,11 @@ def test_damaged_packages_are_one_error() -> None:
     assert (refused + read_whole, refused > read_whole) == (2 * len(range(0, len(body), 7)), True)
 
 
-def test_a_package_that_unpacks_to_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calque.workflow.document.packages.LARGEST", 1000)
-    assert LARGEST > 1000
+def test_a_package_that_unpacks_to_much_is_refused() -> None:
+    body = word("<w:p/>" * 1000)
     with pytest.raises(CalqueError, match="D541"):
-        read("a.docx", word("<w:p/>" * 1000))
+        read("a.docx", body, largest=1000)
+    read("a.docx", body, largest=10_000)
 
 
 @pytest.mark.parametrize("name", ["a.doc", "a.pdf", "a", "docx"])

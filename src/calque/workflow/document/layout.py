@@ -5,25 +5,12 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from calque.decode.divided import between, sentences_in
-from calque.workflow.document.inline import MarkedLine, Shares, marked_line, opens, written
+from calque.workflow.document.inline import Kind, MarkedLine, Pieces, Shares, marked_line, opens, plain_of
+from calque.workflow.document.placing import written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
-
-
-class Kind(Enum):
-    """What a piece of a text with markup is."""
-
-    TEXT = auto()
-    """text to translate, with the escapes of HTML and XML"""
-    LINES = auto()
-    """the same, whose line ends stay"""
-    INSIDE = auto()
-    """a tag that may stand inside a sentence"""
-    BETWEEN = auto()
-    """what divides texts and stays as it is"""
 
 
 @dataclass(frozen=True)
@@ -93,11 +80,10 @@ class Lines:
     def marked(self, pieces: Iterable[tuple[str, Kind]]) -> Layout:
         """A text with markup, which stays as it is, in pieces."""
         parts: list[Part] = []
-        together: list[tuple[str, bool]] = []
+        together: list[tuple[str, Kind]] = []
         for piece, kind in pieces:
-            if kind in (Kind.TEXT, Kind.INSIDE):
-                is_text = kind is Kind.TEXT
-                together.append((html.unescape(piece) if is_text else piece, is_text))
+            if kind in (Kind.TEXT, Kind.INSIDE, Kind.KEPT):
+                together.append((html.unescape(piece) if kind is Kind.TEXT else piece, kind))
                 continue
             parts += self._together(together)
             parts += self._by_line(html.unescape(piece)) if kind is Kind.LINES else [piece]
@@ -108,18 +94,19 @@ class Lines:
     def _by_line(self, text: str) -> Iterator[Part]:
         """The parts of text whose line ends stay."""
         for line, end in _pairs(_LINE_ENDS.split(text)):
-            yield from self._divided([(line, True)])
+            yield from self._divided([(line, Kind.TEXT)])
             yield end
 
-    def _together(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[Part]:
+    def _together(self, pieces: Pieces) -> Iterator[Part]:
         """The parts of text and inline tags between two tags that divide."""
         sentences = list(self._cut(pieces)) if self._by_sentence else [pieces]
         for k, some in enumerate(sentences, 1):
-            more = any(is_text and piece.strip() for later in sentences[k:] for piece, is_text in later)
-            line = marked_line(some) if any(not is_text for _, is_text in some) else None
+            more = any(kind is not Kind.INSIDE and piece.strip() for later in sentences[k:] for piece, kind in later)
+            line = marked_line(some) if any(kind is not Kind.TEXT for _, kind in some) else None
+            words = "".join(piece for piece, kind in some if kind is Kind.TEXT).strip()
             if (
                 line is None
-                or not self._is_text(line.text)
+                or not self._is_text(words)
                 or (self._by_sentence and len(list(sentences_in(line.text))) > 1)
             ):
                 yield from self._divided(some, more)
@@ -137,27 +124,28 @@ class Lines:
         is_gap = more and not line.behind.strip()
         yield Gap(line.behind, number, line.text) if is_gap else html.escape(line.behind, quote=False)
 
-    def _cut(self, pieces: Sequence[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+    def _cut(self, pieces: Pieces) -> Iterator[list[tuple[str, Kind]]]:
         """Pieces sentence by sentence, where a sentence ends outside all tags."""
-        plain = "".join(piece for piece, is_text in pieces if is_text)
+        plain = "".join(plain_of(*piece) for piece in pieces)
         ends = itertools.accumulate(len(sentence) + len(space) for sentence, space in sentences_in(plain))
         left = list(ends)[::-1]
-        some: list[tuple[str, bool]] = []
+        some: list[tuple[str, Kind]] = []
         depth = at = 0
-        for piece, is_text in pieces:
-            depth += 0 if is_text else opens(piece)
-            while is_text and left and left[-1] <= at + len(piece):
+        for piece, kind in pieces:
+            depth += opens(piece) if kind is Kind.INSIDE else 0
+            while kind is Kind.TEXT and left and left[-1] <= at + len(piece):
                 cut = left.pop() - at
                 if not depth:
-                    yield [*some, (piece[:cut], True)]
+                    yield [*some, (piece[:cut], kind)]
                     some, piece, at = [], piece[cut:], at + cut
-            some.append((piece, is_text))
-            at += len(piece) if is_text else 0
+            some.append((piece, kind))
+            at += len(plain_of(piece, kind))
         yield some
 
-    def _divided(self, pieces: Sequence[tuple[str, bool]], more: bool = False) -> Iterator[Part]:
+    def _divided(self, pieces: Pieces, more: bool = False) -> Iterator[Part]:
         """Text between tags as lines of its own; `more`: sentences follow."""
-        for k, (piece, is_text) in enumerate(pieces, 1):
+        for k, (piece, kind) in enumerate(pieces, 1):
+            is_text = kind is Kind.TEXT
             each = self._line(piece, more and k == len(pieces)) if is_text else ()
             yield from (html.escape(p, quote=False) if isinstance(p, str) else p for p in each)
             if not is_text:

@@ -1,10 +1,10 @@
 """HTML as pieces: tags, comments and texts. XHTML is read by the same rules."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from calque.workflow.document.inline import is_inline
-from calque.workflow.document.layout import Kind, Layout, Lines
+from calque.workflow.document.inline import Kind, is_inline
+from calque.workflow.document.layout import Layout, Lines
 
 # Nothing is matched in two ways, so that it takes linear time.
 _TAG = re.compile(r"</?[A-Za-z][^\s/>\"'<]*+(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*+>")
@@ -16,6 +16,11 @@ _RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("sc
 """Elements in which there are no tags but the one that ends them."""
 _KEPT = frozenset({"script", "style", "code", "kbd", "samp", "template"})
 """Elements whose contents are no text to translate."""
+_WORDS = frozenset({"code", "kbd", "samp"})
+"""Elements of these that stand in a sentence as words do."""
+LONGEST = 60
+"""Characters of what stands in a sentence and is not translated; a longer one divides it."""
+_NOT_WORDS = re.compile(r"[\r\n]|<(?!/?(?:a|b|em|i|span|strong|var)\b)", re.IGNORECASE)
 _EMPTY = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]
 )
@@ -35,16 +40,35 @@ def html_pieces(text: str, inline: bool) -> Iterator[tuple[str, Kind]]:
     translated stay as they are. `inline`: a tag inside a sentence does not divide it.
     """
     as_written = 0  # elements whose line ends are kept
-    for piece, is_text in _pieces(text):
-        if is_text:
+    kept: list[str] = []
+    for piece, is_text, is_kept in _pieces(text):
+        within = inline and not as_written
+        if kept or (is_kept and _NAME.match(piece)):
+            kept.append(piece)
+            if not is_kept:
+                yield from _of_kept(kept, within)
+                kept = []
+        elif is_text:
             yield piece, Kind.LINES if as_written else Kind.TEXT
-            continue
-        yield piece, Kind.INSIDE if inline and is_inline(piece) and not as_written else Kind.BETWEEN
-        as_written = max(0, as_written + _opens_pre(piece))
+        else:
+            yield piece, Kind.INSIDE if within and is_inline(piece) else Kind.BETWEEN
+            as_written = max(0, as_written + _opens_pre(piece))
+    yield from ((piece, Kind.BETWEEN) for piece in kept)
 
 
-def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """The parts of an HTML text in order, and whether each is text to translate. Together they are the text."""
+def _of_kept(pieces: Sequence[str], inline: bool) -> Iterator[tuple[str, Kind]]:
+    """An element that is not translated: inside a sentence where it is short and of its kind."""
+    opening, content, closing = pieces[0], "".join(pieces[1:-1]), pieces[-1]
+    found = _NAME.match(opening)
+    named = inline and found is not None and (found[1].lower() in _WORDS or is_inline(opening))
+    if named and content.strip() and len(content) <= LONGEST and not _NOT_WORDS.search(content):
+        yield from ((opening, Kind.INSIDE), (content, Kind.KEPT), (closing, Kind.INSIDE))
+        return
+    yield from ((piece, Kind.BETWEEN) for piece in pieces)
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool, bool]]:
+    """The parts of an HTML text in order, whether each is text to translate, and whether what follows it is not."""
     at = began = 0
     held = _Kept()
     absent: set[str] = set()
@@ -54,12 +78,12 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
             at += 1  # a `<` that begins nothing is text
             continue
         if began < at:
-            yield text[began:at], not held.open
-        yield text[at:end], False
+            yield text[began:at], not held.open, bool(held.open)
         held.see(text[at:end])
+        yield text[at:end], False, bool(held.open)
         at = began = end
     if began < len(text):
-        yield text[began:], not held.open
+        yield text[began:], not held.open, bool(held.open)
 
 
 def _opens_pre(markup: str) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Code, Coded, Codes
-from calque.workflow.document.layout import Kind, Lines
+from calque.workflow.document.inline import Kind
+from calque.workflow.document.layout import Lines
 from calque.workflow.document.xml import Xml
 
 DEEPEST = 20

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from calque.workflow.document.inline import Shares
-from calque.workflow.document.layout import Kind, Layout, Lines
+from calque.workflow.document.inline import Kind, Shares
+from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_pieces
 
 WIDTH = 42
