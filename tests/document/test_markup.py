@@ -158,6 +158,19 @@ def diagonal(line: str, translation: str) -> list[list[float]]:
         ("(<b><i>a</i> b</b>) c", "(a b) c", "(<b><i>A</i> B</b>) C"),
         ("a <b>b</b>&quot; c", 'a b" c', 'A <b>B</b>" C'),
         ("a <b>.</b> c", "a . c", "A <b>.</b> C"),
+        # Numbers of notes, and powers, are no words, and stand before the punctuation before which they stood.
+        ("a b<sup>2</sup>, c", "a b, c", "A B<sup>2</sup>, C"),
+        ("a 5 0<sup>2</sup>.", "a 5 0.", "A 5 0<sup>2</sup>."),
+        ("a b.<sup><a href='#n'>[3]</a></sup>", "a b.", "A B.<sup><a href='#n'>[3]</a></sup>"),
+        ("a <b>3</b> b", "a 3 b", "A <b>3</b> B"),
+        ("a 1<b>0</b> b", "a 10 b", "A 1<b>0</b> B"),
+        # White space stays on its side of what stands before or behind all words.
+        ("<i class='x'></i> a b", "a b", "<i class='x'></i> A B"),
+        ("a b <img>", "a b", "A B <img>"),
+        ("a<b> b </b>c", "a b c", "A <b>B</b> C"),
+        # Formulas and comments stand between words.
+        ("a <math><mi>x</mi></math> b", "a b", "A <math><mi>x</mi></math> B"),
+        ("a <!-- c --> b", "a b", "A <!-- c --> B"),
         # Words that are not translated stand where the words do that they would become.
         ("a <code>b &lt; c</code> d", "a b < c d", "A <code>b &lt; c</code> D"),
         ("a (<kbd>b</kbd>), c", "a (b), c", "A (<kbd>b</kbd>), C"),
@@ -165,9 +178,9 @@ def diagonal(line: str, translation: str) -> list[list[float]]:
         ("a <b>b <samp>c <i>d</i></samp></b>.", "a b c d.", "A <b>B <samp>c <i>d</i></samp></b>."),
         ("a <span translate=no>b</span> c", "a b c", "A <span translate=no>b</span> C"),
         # What stands inside a word stays there where the word stays.
-        ("a 5 0<sup>2</sup>, b", "a 5 02, b", "A 5 0<sup>2</sup>, B"),
+        ("a 10<sub>2</sub>3, b", "a 1023, b", "A 10<sub>2</sub>3, B"),
         ("a (1<sub>2</sub>3<sub><i>4</i></sub>5) b", "a (12345) b", "A (1<sub>2</sub>3<sub><i>4</i></sub>5) B"),
-        ("<b>a 1<sup>2</sup></b> b", "a 12 b", "<b>A 1<sup>2</sup></b> B"),
+        ("<b>a 1<i>2</i></b> b", "a 12 b", "<b>A 1<i>2</i></b> B"),
         ("a<sup>b</sup> c", "ab c", "<sup>AB</sup> C"),
         ("a 1<img>2 b", "a 12 b", "A 12<img> B"),
     ],
@@ -278,9 +291,51 @@ def test_sentences_are_cut_around_tags() -> None:
     assert lines.lines == ["One two.", "Three four!", "Five.", "Six.", "End"]
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("<b>Two dogs. </b>The <i>red</i> car.", ["Two dogs.", "The red car."]),
+        ("A man rides<ins> a horse. He likes</ins> it. So it is.", ["A man rides a horse. He likes it.", "So it is."]),
+        ("He is happy.<sup><a href='#n'>3</a></sup> Two dogs play.", ["He is happy.", "Two dogs play."]),
+    ],
+)
+def test_sentences_end_beside_and_inside_tags(text: str, lines: list[str]) -> None:
+    found = Lines(by_sentence=True)
+    layout = html_layout(text, found, True)
+    assert found.lines == lines
+    shares = {k: diagonal(found.lines[k], found.lines[k]) for k in found.aligned}
+    assert layout.fill(found.lines, shares).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_mark_whose_words_are_taken_has_none() -> None:
+    lines = Lines()
+    layout = html_layout("A <a>boy</a>/<b>girl</b> is <i>here</i>", lines, True)
+    shares = [[0.9, 0.1, 0, 0], [0.1, 0.9, 0, 0], [0, 0, 0.9, 0.1], [0, 0, 0.1, 0.9]]
+    filled = layout.fill(["Ein Junge ist hier"], {0: shares})
+    assert "<i>hier</i>" in filled
+    assert sorted([filled.count(">Junge</"), filled.count("></")]) == [1, 1], filled
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_point_before_all_words_stays_there(first: bool) -> None:
+    lines = Lines()
+    layout = html_layout("<x/>a <b>b</b> c" if first else "a <b>b</b> c<x/>", lines, True)
+    shares = [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+    assert layout.fill(["C B A"], {0: shares}) == ("<x/>C <b>B</b> A" if first else "C <b>B</b> A<x/>")
+
+
+@pytest.mark.parametrize("part", ["." * 40_000 + "x", "(" * 40_000, "x" + "." * 40_000])
+def test_long_words_take_no_time(part: str) -> None:
+    lines = Lines()
+    began = time.monotonic()
+    layout = html_layout(f"a <b>{part}</b> b<sup>x</sup> c", lines, True)
+    layout.fill(lines.lines, {0: diagonal(lines.lines[0], lines.lines[0])})
+    assert time.monotonic() - began < 2
+
+
 def test_no_tag_and_no_word_is_lost_wherever_tags_stand() -> None:
     draw = random.Random(3)
-    tags = ["<b>", "</b>", "<i x='<'>", "</i>", "<img>", "<p>", "</p>", "<x/>", "<code>", "</code>"]
+    tags = ["<b>", "</b>", "<i x='<'>", "</i>", "<img>", "<p>", "</p>", "<x/>", "<sup>", "</sup>"]
     parts = ["a", "b c", " ", "&lt;", "\n", ". D"]
     for _ in range(400):
         text = "".join(draw.choice(tags if draw.random() < 0.5 else parts) for _ in range(draw.randint(1, 14)))

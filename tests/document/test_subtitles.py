@@ -30,6 +30,8 @@ def shown(*texts: str) -> str:
         (["<i>a b</i>", "<i>c</i> d"], ["a b c d"], ["<i>A B</i>", "<i>C</i> D"]),
         (["- a b?\n- c d", "e."], ["a b?", "c d", "e."], ["- A B?\n- C D", "E."]),
         (["a & b < c"], ["a & b < c"], ["A & B < C"]),
+        (["<i>a b</i>", "<i>c d</i>"], ["a b c d"], ["<i>A B</i>", "<i>C D</i>"]),
+        (["a b\n\nc d"], ["a b", "c d"], ["A B\n\nC D"]),
         (["{\\an8}a b", "{\\an8}c"], ["a b", "c"], ["{\\an8}A B", "{\\an8}C"]),
         (["a", "♪ b ♪"], ["a", "♪ b ♪"], ["A", "♪ B ♪"]),
         (["a", "", "b"], ["a", "b"], ["A", "", "B"]),
@@ -42,6 +44,24 @@ def test_sentences_go_on_from_one_to_the_next(texts: list[str], lines: list[str]
     assert (read("a.srt", body)[1].lines, shouted("a.srt", body).decode()) == (lines, shown(*upper))
 
 
+@pytest.mark.parametrize("space", ["", "\n", " \n", "\n\n"])
+def test_blank_lines_between_may_be_missing(space: str) -> None:
+    body = cue(1, "a b") + space + cue(2, "c d.") + space + cue(3, "e")
+    assert read("a.srt", body.encode())[1].lines == ["a b c d.", "e"]
+    assert shouted("a.srt", body.encode()).decode() == cue(1, "A B") + space + cue(2, "C D.") + space + cue(3, "E")
+
+
+@pytest.mark.parametrize("times", ["0:0:1,5 --> 0:0:2", "00:00:01,000-->00:00:02,000", "01:00.000 -->  01:02.000 X1:5"])
+def test_times_are_written_in_many_ways(times: str) -> None:
+    for number in ("1\n", ""):
+        assert shouted("a.srt", f"{number}{times}\na\n".encode()).decode() == f"{number}{times}\nA\n"
+
+
+def test_italics_are_where_they_were_whatever_the_order() -> None:
+    assert put(["<i>aa bb</i>", "<i>cc</i>"], "x y z") == ["<i>x y</i>", "<i>z</i>"]
+    assert put(["<i>aa</i>", "<i>bb</i>"], "x") == ["<i>x</i>", "<i></i>"]
+
+
 def test_a_pause_ends_a_sentence() -> None:
     body = cue(1, "a b", 1) + "\n" + cue(2, "c d", 9)
     assert read("a.srt", body.encode())[1].lines == ["a b", "c d"]
@@ -50,10 +70,10 @@ def test_a_pause_ends_a_sentence() -> None:
 def test_vtt_is_escaped_and_has_notes() -> None:
     text = (
         "WEBVTT - title\n\nNOTE a b\nc\n\nSTYLE\n::cue { color: red }\n\nfirst\n00:01.000 --> 00:02.000 align:start\n"
-        "<v Bob>a &amp; b <00:01.500><c>c</c>\n\n\n00:02.000 --> 00:03.000\nd &lt;3\n"
+        "<v Bob>a &amp; b <00:01.500><c.red>c</c>\n\nNOTE x\n\n00:02.000 --> 00:03.000\nd &lt;3\n"
     )
     assert shouted("a.vtt", text.encode()).decode() == text.replace(
-        "a &amp; b <00:01.500><c>c", "A &amp; B <c>C"
+        "a &amp; b <00:01.500><c.red>c", "A &amp; B <c.red>C"
     ).replace("d &lt;3", "D &lt;3")
 
 

@@ -54,6 +54,7 @@ def test_in_python_and_over_itself(run: Path, tmp_path: Path) -> None:
         ("a.html", None, "b.html", "D101"),
         ("a.html", b"<p>b</p>", "none/b.html", "X408"),
         ("a.html", b"<p>b</p>", ".", "X408"),
+        ("a.html", b"<p>b</p>", "b.docx", "X408"),
     ],
 )
 def test_bad_files_are_one_error(

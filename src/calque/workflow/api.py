@@ -139,9 +139,9 @@ class Run:
         translations = self._candidates(lines, n_best, prefixes, required)
         return translations[0] if isinstance(lines, str) else translations
 
-    def translate_file(self, file: str | Path, out: str | Path) -> None:
-        """Writes the translation of a file of another program, with its layout. Raises what `document.translated` says."""
-        translate_file(self.loaded, Path(file), Path(out), warn=warn_caller)
+    def translate_file(self, file: str | Path, out: str | Path, invariant: bool = False) -> None:
+        """Writes the translation of a document. Raises D101, D540, D541 and X408; see `calque.workflow.document.translated`."""
+        translate_file(self.loaded, Path(file), Path(out), invariant, warn=warn_caller)
 
     def interpreter(self, policy: str = "wait-3", every: int = 1) -> Interpreter:
         """Translates sentences while they are being read. Raises X808 for an unknown policy, see `Policy`, and X809."""

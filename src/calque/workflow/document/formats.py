@@ -6,13 +6,12 @@ from pathlib import PurePath
 from typing import Protocol
 
 from calque.ground.diagnostics import Place, error
+from calque.workflow.document.encoded import Encoded, Undecodable, decoded
 from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Lines
 from calque.workflow.document.markup import html_layout
 from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, WORD, Damaged, read_package
-from calque.workflow.document.subtitles import read_subtitles
-
-_MARK = "\ufeff"
+from calque.workflow.document.subtitles import NoSubtitles, read_subtitles
 
 
 class Filled(Protocol):
@@ -27,14 +26,14 @@ class _Texts(Protocol):
     def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> str: ...
 
 
-class _Encoded:
-    """A file that is one text in UTF-8."""
+class _Whole:
+    """A file that is one text."""
 
-    def __init__(self, text: _Texts, mark: str):
-        self._text, self._mark = text, mark
+    def __init__(self, source: Encoded, text: _Texts):
+        self._source, self._text = source, text
 
     def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> bytes:
-        return (self._mark + self._text.fill(lines, shares)).encode()
+        return self._source.again(self._text.fill(lines, shares))
 
 
 Reader = Callable[[bytes, Lines, bool, int], Filled]
@@ -42,29 +41,25 @@ Reader = Callable[[bytes, Lines, bool, int], Filled]
 Raises Damaged."""
 
 
-def _of_text(
-    body: bytes, lines: Lines, inline: bool, largest: int, read: Callable[[str, Lines, bool], _Texts]
-) -> Filled:
+_Read = Callable[[str, Lines, bool], _Texts]
+
+
+def _of_text(read: _Read, declares: bool, body: bytes, lines: Lines, inline: bool, largest: int) -> Filled:
     try:
-        text = body.decode()
-    except UnicodeDecodeError as fault:
-        raise Damaged(f"it is not UTF-8: byte 0x{body[fault.start]:02x} at {fault.start}") from fault
-    mark = _MARK if text.startswith(_MARK) else ""
-    return _Encoded(read(text.removeprefix(mark), lines, inline), mark)
+        source = decoded(body, declares)
+    except Undecodable as fault:
+        raise Damaged(str(fault)) from fault
+    return _Whole(source, read(source.text, lines, inline))
 
 
-def _text(read: Callable[[str, Lines, bool], _Texts]) -> Reader:
-    return partial(_of_text, read=read)
-
-
-_HTML = _text(html_layout)
+_HTML = partial(_of_text, html_layout, True)
 _READERS: Mapping[str, Reader] = {
-    "txt": _text(lambda text, lines, inline: lines.plain(text)),
+    "txt": partial(_of_text, lambda text, lines, inline: lines.plain(text), False),
     "html": _HTML,
     "htm": _HTML,
     "xhtml": _HTML,
-    "srt": _text(lambda text, lines, inline: read_subtitles(text, lines, False)),
-    "vtt": _text(lambda text, lines, inline: read_subtitles(text, lines, True)),
+    "srt": partial(_of_text, lambda text, lines, inline: read_subtitles(text, lines, False), False),
+    "vtt": partial(_of_text, lambda text, lines, inline: read_subtitles(text, lines, True), False),
     **dict.fromkeys(("docx", "docm"), partial(read_package, WORD)),
     "pptx": partial(read_package, SLIDES),
     **dict.fromkeys(("odt", "odp", "ods"), partial(read_package, OPEN)),
@@ -86,5 +81,5 @@ def read_document(name: str, body: bytes, lines: Lines, inline: bool, largest: i
     """A file, whose lines are added to `lines`. Raises D540, and D541 for one that is damaged or is too large."""
     try:
         return reader_of(name)(body, lines, inline, largest)
-    except Damaged as fault:
+    except (Damaged, NoSubtitles) as fault:
         raise error("D541", Place(name), reason=str(fault)) from fault

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.decode.divided import between, sentences_in
-from calque.workflow.document.inline import Kind, MarkedLine, Pieces, Shares, marked_line, opens, plain_of
+from calque.workflow.document.inline import Kind, MarkedLine, Pieces, Shares, marked_line, opens, plain_of, tidied
 from calque.workflow.document.placing import written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
+
+
+TOGETHER = 3
+"""Sentences that are translated as one line where a tag begins in one and ends in another, at most."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Lines:
         parts: list[Part] = []
         together: list[tuple[str, Kind]] = []
         for piece, kind in pieces:
-            if kind in (Kind.TEXT, Kind.INSIDE, Kind.KEPT):
+            if kind not in (Kind.BETWEEN, Kind.LINES):
                 together.append((html.unescape(piece) if kind is Kind.TEXT else piece, kind))
                 continue
             parts += self._together(together)
@@ -99,23 +103,26 @@ class Lines:
 
     def _together(self, pieces: Pieces) -> Iterator[Part]:
         """The parts of text and inline tags between two tags that divide."""
+        pieces = tidied(pieces)
         sentences = list(self._cut(pieces)) if self._by_sentence else [pieces]
         for k, some in enumerate(sentences, 1):
-            more = any(kind is not Kind.INSIDE and piece.strip() for later in sentences[k:] for piece, kind in later)
+            more = any(plain_of(piece, kind).strip() for later in sentences[k:] for piece, kind in later)
             line = marked_line(some) if any(kind is not Kind.TEXT for _, kind in some) else None
             words = "".join(piece for piece, kind in some if kind is Kind.TEXT).strip()
-            if (
-                line is None
-                or not self._is_text(words)
-                or (self._by_sentence and len(list(sentences_in(line.text))) > 1)
-            ):
+            if line is None or not self._is_text(words) or (self._by_sentence and self._divides(some, line.text)):
                 yield from self._divided(some, more)
                 continue
             yield from self._placed(line, more)
 
+    def _divides(self, pieces: Pieces, text: str) -> bool:
+        """Whether several sentences that tags hold together are translated piece by piece: where none goes through a tag."""
+        count = len(list(sentences_in(text)))
+        texts = [piece.strip() for piece, kind in pieces if kind is not Kind.INSIDE]
+        return count > 1 and (count > TOGETHER or count == sum(len(list(sentences_in(one))) for one in texts if one))
+
     def _placed(self, line: MarkedLine, more: bool) -> Iterator[Part]:
         """The parts of a line with tags inside; `more`: sentences follow."""
-        yield html.escape(line.before, quote=False)
+        yield line.lead + html.escape(line.before, quote=False)
         if line.needs_shares:
             self.aligned.add(len(self.lines))
         number = len(self.lines)
@@ -123,6 +130,7 @@ class Lines:
         self.lines.append(line.text)
         is_gap = more and not line.behind.strip()
         yield Gap(line.behind, number, line.text) if is_gap else html.escape(line.behind, quote=False)
+        yield line.tail
 
     def _cut(self, pieces: Pieces) -> Iterator[list[tuple[str, Kind]]]:
         """Pieces sentence by sentence, where a sentence ends outside all tags."""

@@ -14,7 +14,9 @@ _SET_APART = re.compile(r"<!\[CDATA\[|<!--|<[!?]")
 _NAME = re.compile(r"</?([A-Za-z][^\s/>\"'<]*)")
 _RAW = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style")}
 """Elements in which there are no tags but the one that ends them."""
-_KEPT = frozenset({"script", "style", "code", "kbd", "samp", "template"})
+_FORMULAS = frozenset({"math", "m:math", "svg"})
+"""Elements that stand in a sentence and have no words."""
+_KEPT = _FORMULAS | {"script", "style", "code", "kbd", "samp", "template"}
 """Elements whose contents are no text to translate."""
 _WORDS = frozenset({"code", "kbd", "samp"})
 """Elements of these that stand in a sentence as words do."""
@@ -51,15 +53,24 @@ def html_pieces(text: str, inline: bool) -> Iterator[tuple[str, Kind]]:
         elif is_text:
             yield piece, Kind.LINES if as_written else Kind.TEXT
         else:
-            yield piece, Kind.INSIDE if within and is_inline(piece) else Kind.BETWEEN
+            yield piece, _kind_of(piece) if within else Kind.BETWEEN
             as_written = max(0, as_written + _opens_pre(piece))
     yield from ((piece, Kind.BETWEEN) for piece in kept)
+
+
+def _kind_of(markup: str) -> Kind:
+    if markup.startswith("<!--"):
+        return Kind.POINT
+    return Kind.INSIDE if is_inline(markup) else Kind.BETWEEN
 
 
 def _of_kept(pieces: Sequence[str], inline: bool) -> Iterator[tuple[str, Kind]]:
     """An element that is not translated: inside a sentence where it is short and of its kind."""
     opening, content, closing = pieces[0], "".join(pieces[1:-1]), pieces[-1]
     found = _NAME.match(opening)
+    if inline and found is not None and found[1].lower() in _FORMULAS:
+        yield "".join(pieces), Kind.POINT
+        return
     named = inline and found is not None and (found[1].lower() in _WORDS or is_inline(opening))
     if named and content.strip() and len(content) <= LONGEST and not _NOT_WORDS.search(content):
         yield from ((opening, Kind.INSIDE), (content, Kind.KEPT), (closing, Kind.INSIDE))

@@ -8,14 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Coded
+from calque.workflow.document.encoded import Encoded, Undecodable, decoded
 from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_layout
 from calque.workflow.document.paragraphs import Dialect, Paragraphs, Runs
 from calque.workflow.document.xml import NotXml, Xml
 
-LARGEST = 2**28
+LARGEST = 2**29
 """Bytes of a package, unpacked, unless a caller allows fewer."""
+TEXTS = 2**25
+"""Bytes of its texts, at most, and at most an eighth of the bytes that are allowed: XML in memory takes many times its size."""
 
 
 class Damaged(ValueError):
@@ -26,7 +29,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_LANG = r"<[^<>]*:?\blang\b[^<>]*/>"
+_LANG = r"<(?:\w+:)?lang\b[^<>]*/>"
 _WORD = Dialect(
     namespace=r"http://schemas\.openxmlformats\.org/wordprocessingml/2006/main|http://purl\.oclc\.org/ooxml/wordprocessingml/main",
     paragraphs=_names("p"),
@@ -47,11 +50,12 @@ _DRAWING = Dialect(
 _OPEN = Dialect(
     namespace=r"urn:oasis:names:tc:opendocument:xmlns:text:1\.0",
     paragraphs=_names("p h"),
-    around=_names("span a"),
+    around=_names("span a meta text-input"),
     divides=_names("tab line-break"),
     reads=(("s", " "),),
     dropped=_names("soft-page-break"),
     kept=_names("tracked-changes"),
+    kept_tag=r"<\w+:table-cell\b(?=[^>]*(?:formula=|value-type=[\"'](?!string)))",
 )
 _NCX = Dialect(r"http://www\.daisy\.org/z3986/2005/ncx/", _names("text"), frozenset(), frozenset())
 
@@ -65,7 +69,11 @@ class Package:
 
 
 WORD = Package(
-    r"word/document\d*\.xml", ((r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml", _WORD),)
+    r"word/document\d*\.xml",
+    (
+        (r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml", _WORD),
+        (r"word/(charts|diagrams)/(chart|data|drawing)\d+\.xml", _DRAWING),
+    ),
 )
 SLIDES = Package(
     r"ppt/presentation\.xml",
@@ -80,7 +88,7 @@ class PackedDocument:
     """A package without the lines of its texts."""
 
     entries: tuple[tuple[zipfile.ZipInfo, bytes], ...]
-    texts: Mapping[str, tuple[Xml | None, Coded | Layout]]
+    texts: Mapping[str, tuple[Encoded, Coded | Layout]]
 
     def fill(self, lines: Sequence[str], shares: Mapping[int, Shares | None] | None = None) -> bytes:
         """The package with these lines."""
@@ -88,8 +96,8 @@ class PackedDocument:
         with zipfile.ZipFile(out, "w") as filled:
             for entry, body in self.entries:
                 if entry.filename in self.texts:
-                    xml, text = self.texts[entry.filename]
-                    body = (xml.encoded if xml else str.encode)(text.fill(lines, shares))
+                    source, text = self.texts[entry.filename]
+                    body = source.again(text.fill(lines, shares))
                 filled.writestr(entry, body)
         return out.getvalue()
 
@@ -104,6 +112,9 @@ def read_package(kind: Package, body: bytes, lines: Lines, inline: bool, largest
     secret = b"".join(text for entry, text in entries if entry.filename == "META-INF/encryption.xml")
     if any(name.encode() in secret for name in ways):
         raise Damaged("it is protected against copies")
+    most = min(TEXTS, largest // 8)
+    if sum(len(text) for entry, text in entries if entry.filename in ways) > most:
+        raise Damaged(f"its texts have more than {most / 2**20:.1f} MB, unpacked")
     texts = {
         entry.filename: _text(text, entry.filename, ways[entry.filename], lines, inline)
         for entry, text in entries
@@ -119,6 +130,8 @@ def _entries(body: bytes, largest: int) -> tuple[tuple[zipfile.ZipInfo, bytes], 
             held = package.infolist()
             if any(entry.flag_bits & 1 for entry in held):
                 raise Damaged("it is protected by a password")
+            if len({entry.filename for entry in held}) < len(held):
+                raise Damaged("two files in it have the same name")
             if sum(entry.file_size for entry in held) > largest:
                 raise Damaged(f"unpacked it has more than {largest >> 20} MB")
             return tuple((entry, package.read(entry)) for entry in held)
@@ -134,12 +147,12 @@ def _ways(name: str, kind: Package) -> list[Dialect | None]:
     return [way for pattern, way in kind.texts if re.fullmatch(pattern, name)][:1]
 
 
-def _text(body: bytes, name: str, way: Dialect | None, lines: Lines, inline: bool) -> tuple[Xml | None, Coded | Layout]:
+def _text(body: bytes, name: str, way: Dialect | None, lines: Lines, inline: bool) -> tuple[Encoded, Coded | Layout]:
     try:
         if way is None:
-            return None, html_layout(body.decode("utf-8"), lines, inline)
+            source = decoded(body)
+            return source, html_layout(source.text, lines, inline)
         xml = Xml(body)
-    except (NotXml, UnicodeDecodeError) as fault:
-        reason = fault if isinstance(fault, NotXml) else "it is not UTF-8"
-        raise Damaged(f"`{name}` in it is damaged: {reason}") from fault
-    return xml, Paragraphs(xml, way, lines, inline).coded()
+    except (NotXml, Undecodable) as fault:
+        raise Damaged(f"`{name}` in it is damaged: {fault}") from fault
+    return xml.source, Paragraphs(xml, way, lines, inline).coded()

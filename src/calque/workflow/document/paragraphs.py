@@ -1,17 +1,19 @@
 """Paragraphs in XML as pieces to translate: of Word, PowerPoint and OpenDocument."""
 
+import html
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Code, Coded, Codes
 from calque.workflow.document.inline import Kind
+from calque.workflow.document.items import Around, Item, Point, Text, joined, ranges, together, usual_format
 from calque.workflow.document.layout import Lines
 from calque.workflow.document.xml import Xml
 
 DEEPEST = 20
 """Elements inside each other whose text is translated; what is deeper stays as it is."""
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 LONGEST = 500
 """Runs of a field, at most; those of a longer one are read by themselves."""
 _FIELD = re.compile(r"fldCharType\s*=\s*[\"'](begin|separate|end)[\"']")
@@ -45,6 +47,7 @@ class Dialect:
     reads       what stands for characters, and these
     dropped     what has no meaning for another text
     kept        elements that stay as they are, whatever is in them
+    kept_tag    a pattern of further ones, with their prefixes and attributes
     runs        None where text stands in a paragraph itself
     """
 
@@ -55,37 +58,9 @@ class Dialect:
     reads: tuple[tuple[str, str], ...] = ()
     dropped: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
+    kept_tag: str = ""
     within: tuple[tuple[str, str], ...] = ()
     runs: Runs | None = None
-
-
-@dataclass(frozen=True)
-class _Text:
-    """Text of one format, escaped."""
-
-    text: str
-    format: str = ""
-
-
-@dataclass(frozen=True)
-class _Point:
-    """What stands between words, or where it `divides`, between texts."""
-
-    markup: str | Coded
-    divides: bool = False
-
-
-@dataclass(frozen=True)
-class _Around:
-    """What stands around some of the rest; or a format, which nothing but its own texts stands around."""
-
-    before: str
-    behind: str
-    items: "tuple[_Item, ...]"
-    format: str | None = None
-
-
-_Item = _Text | _Point | _Around
 
 
 class Paragraphs:
@@ -120,12 +95,16 @@ class Paragraphs:
                 yield self.xml.text(began, at + 1), Kind.BETWEEN
                 yield from self._paragraph(at + 1, behind, codes)
                 began = at = behind
-            at = (behind if name in self.dialect.kept else at) + 1
+            at = (behind if self._is_kept(at) else at) + 1
         yield self.xml.text(began, end), Kind.BETWEEN
+
+    def _is_kept(self, at: int) -> bool:
+        tag = self.dialect.kept_tag
+        return self._name(at) in self.dialect.kept or bool(tag and re.match(tag, self.xml.tokens[at]))
 
     def _paragraph(self, first: int, end: int, codes: Codes) -> Iterator[tuple[str, Kind]]:
         items = self._items(first, end, 0)
-        usual = _usual(items)
+        usual = usual_format(items)
         opening, closing = codes.around(self._code(usual))
         yield opening, Kind.BETWEEN
         yield from self._of_items(items, usual, codes)
@@ -139,36 +118,52 @@ class Paragraphs:
         start = f"<{p}{runs.run}>{format_}<{p}{runs.text}{runs.mark and ' ' + runs.mark}>"
         return Code(before, behind, start, f"</{p}{runs.text}></{p}{runs.run}>")
 
-    def _of_items(self, items: Sequence[_Item], usual: str, codes: Codes) -> Iterator[tuple[str, Kind]]:
-        for item in _together(items, usual):
-            if isinstance(item, _Point):
+    def _of_items(self, items: Sequence[Item], usual: str, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        for item in together(items, usual):
+            if isinstance(item, Point):
                 yield codes.point(item.markup), Kind.BETWEEN if item.divides else self._inside
-            elif isinstance(item, _Text):
+            elif isinstance(item, Text):
                 yield item.text, Kind.TEXT
             else:
-                format_ = _usual(item.items, usual) if item.format is None else item.format
+                format_ = usual_format(item.items, usual) if item.format is None else item.format
+                if (
+                    item.format is not None
+                    and not "".join(one.text for one in item.items if isinstance(one, Text)).strip()
+                ):
+                    yield from self._blank(item, codes)
+                    continue
                 opening, closing = codes.around(self._code(format_, item.before, item.behind))
                 yield opening, self._inside
                 yield from self._of_items(item.items, format_, codes)
                 yield closing, self._inside
 
-    def _items(self, first: int, end: int, depth: int) -> tuple[_Item, ...]:
+    def _blank(self, item: Around, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        """White space of a format of its own: more than one character is something to see, such as a line to write on."""
+        for one in item.items:
+            if isinstance(one, Text) and len(one.text) < 2:
+                yield one.text, Kind.TEXT
+            elif not isinstance(one, Around):
+                code = self._code(item.format or "")
+                markup = f"{code.start}{one.text}{code.end}" if isinstance(one, Text) else one.markup
+                yield codes.point(markup), self._inside
+
+    def _items(self, first: int, end: int, depth: int) -> tuple[Item, ...]:
         """What is in a paragraph, or in an element around some of it."""
-        items: list[_Item] = []
+        items: list[Item] = []
         children = [*self.xml.children(first, end)]
         k = 0
         while k < len(children):
             last, found = self._field(children, k, depth) or (k, self._of_child(children[k], depth))
             items += found
             k = last + 1
-        return _joined(items)
+        return joined(ranges(items))
 
-    def _of_child(self, at: int, depth: int) -> Sequence[_Item]:
+    def _of_child(self, at: int, depth: int) -> Sequence[Item]:
         name, end = self._name(at), self.xml.ends[at]
         if self.dialect.runs is None:
             if not self.xml.names[at]:
-                token = self.xml.tokens[at]
-                return [_Point(token) if token.startswith("<") else _Text(token)]
+                text = _text_of(self.xml.tokens[at : at + 1])
+                return [Text(text)] if text else [Point(self.xml.tokens[at])]
         elif not self.xml.names[at]:
             return []
         elif name == self.dialect.runs.run:
@@ -177,7 +172,7 @@ class Paragraphs:
             return [self._of_around(at, name, depth)]
         return self._other(at, "")
 
-    def _field(self, children: Sequence[int], k: int, depth: int) -> tuple[int, Sequence[_Item]] | None:
+    def _field(self, children: Sequence[int], k: int, depth: int) -> tuple[int, Sequence[Item]] | None:
         """A field of Word from its first run on, with the place of its last one; None where none begins, or it ends elsewhere.
 
         The words of a link are translated, those that Word computes are not.
@@ -188,20 +183,20 @@ class Paragraphs:
             marks = _FIELD.findall(text)
             opened += marks.count("begin") - marks.count("end")
             if not opened and j == k:
-                return None
+                return (k, [Point(text)]) if "begin" in marks else None
             separate = j if separate is None and opened == 1 and "separate" in marks else separate
             if opened <= 0:
                 return j, [self._of_field(children, k, separate, j, depth)]
         return None
 
-    def _of_field(self, children: Sequence[int], k: int, separate: int | None, last: int, depth: int) -> _Item:
+    def _of_field(self, children: Sequence[int], k: int, separate: int | None, last: int, depth: int) -> Item:
         first, end = children[k], self.xml.ends[children[last]] + 1
         if separate is None or separate >= last or "HYPERLINK" not in self.xml.text(first, children[separate]):
-            return _Point(self.xml.text(first, end))
+            return Point(self.xml.text(first, end))
         words, behind = self.xml.ends[children[separate]] + 1, children[last]
-        return _Around(self.xml.text(first, words), self.xml.text(behind, end), self._items(words, behind, depth + 1))
+        return Around(self.xml.text(first, words), self.xml.text(behind, end), self._items(words, behind, depth + 1))
 
-    def _of_around(self, at: int, name: str, depth: int) -> _Around:
+    def _of_around(self, at: int, name: str, depth: int) -> Around:
         end = behind = self.xml.ends[at]
         first = at + 1
         for element, child in self.dialect.within:
@@ -209,83 +204,61 @@ class Paragraphs:
                 one = next((c for c in self.xml.children(at + 1, end) if self._name(c) == child), end)
                 first, behind = one + 1 if one < end else end, self.xml.ends[one]
         items = self._items(first, behind, depth + 1)
-        return _Around(self.xml.text(at, first), self.xml.text(behind, end + 1), items)
+        return Around(self.xml.text(at, first), self.xml.text(behind, end + 1), items)
 
-    def _of_run(self, at: int, runs: Runs) -> Sequence[_Item]:
+    def _of_run(self, at: int, runs: Runs) -> Sequence[Item]:
         """The texts of a run, and what else is in it, each as a run of its own."""
         children = [c for c in self.xml.children(at + 1, self.xml.ends[at]) if self.xml.names[c]]
         if self._has_paragraphs(at):
             return self._other(at, "")
         format_ = next((self.xml.text(c, self.xml.ends[c] + 1) for c in children if self._name(c) == runs.format), "")
-        format_ = re.sub(runs.unsaid, "", format_)
+        format_ = _plain(re.sub(runs.unsaid, "", format_))
         opening, closing = (f"<{mark}{self._prefix}{runs.run}>" for mark in ("", "/"))
-        items: list[_Item] = []
+        items: list[Item] = []
         for child in children:
-            text = self.xml.text(child + 1, self.xml.ends[child])
             if self._name(child) == runs.text:
-                counts = not runs.mark or runs.mark in self.xml.tokens[child]
-                items.append(_Text(text if counts else text.strip(), format_))
+                items += self._of_text(child, runs, format_)
             elif self._name(child) != runs.format:
                 for one in self._other(child, format_):
-                    if isinstance(one, _Point) and isinstance(one.markup, str):
-                        items.append(_Point(f"{opening}{format_}{one.markup}{closing}", one.divides))
+                    if isinstance(one, Point) and isinstance(one.markup, str):
+                        items.append(Point(f"{opening}{format_}{one.markup}{closing}", one.divides))
                     else:
                         items.append(one)
         return items
 
-    def _other(self, at: int, format_: str) -> Sequence[_Item]:
+    def _of_text(self, at: int, runs: Runs, format_: str) -> Iterator[Item]:
+        """The text of a run; a tab in it divides, as one that is an element does."""
+        text = _text_of(self.xml.tokens[at + 1 : self.xml.ends[at]])
+        counts = not runs.mark or runs.mark in self.xml.tokens[at]
+        code = self._code(format_)
+        for k, part in enumerate((text if counts else text.strip()).split("\t")):
+            if k:
+                yield Point(f"{code.start}\t{code.end}", True)
+            yield Text(part, format_)
+
+    def _other(self, at: int, format_: str) -> Sequence[Item]:
         """What is no text, in a run of this format."""
         name, end = self._name(at), self.xml.ends[at] + 1
         if name in self.dialect.dropped:
             return []
         if (characters := dict(self.dialect.reads).get(name)) is not None:
-            return [_Text(characters, format_)]
+            return [Text(characters, format_)]
         divides = name in self.dialect.divides
-        if self._has_paragraphs(at) and name not in self.dialect.kept and self._depth < DEEPEST:
-            return [_Point(self.coded(at, end), divides)]
-        return [_Point(self.xml.text(at, end), divides)]
+        if self._has_paragraphs(at) and not self._is_kept(at) and self._depth < DEEPEST:
+            return [Point(self.coded(at, end), divides)]
+        return [Point(self.xml.text(at, end), divides)]
 
     def _has_paragraphs(self, at: int) -> bool:
         return any(self._name(k) in self.dialect.paragraphs for k in range(at, self.xml.ends[at]))
 
 
-def _together(items: Sequence[_Item], usual: str) -> Iterator[_Item]:
-    """Items, in which texts of one format other than the usual one are together, with the points between them."""
-    k = 0
-    while k < len(items):
-        item, end = items[k], k + 1
-        if not isinstance(item, _Text) or item.format == usual:
-            yield item
-            k += 1
-            continue
-        for j in range(k + 1, len(items)):
-            one = items[j]
-            if isinstance(one, _Around) or (isinstance(one, _Point) and one.divides):
-                break
-            if isinstance(one, _Text):
-                if one.format != item.format:
-                    break
-                end = j + 1
-        yield _Around("", "", tuple(items[k:end]), item.format)
-        k = end
+def _text_of(tokens: Sequence[str]) -> str:
+    """The escaped text of tokens, without comments."""
+    parts = (_CDATA.sub(lambda found: html.escape(found[1], quote=False), token) for token in tokens)
+    return "".join(part for part in parts if not part.startswith("<"))
 
 
-def _usual(items: Sequence[_Item], default: str = "") -> str:
-    """The format of most characters."""
-    counts: Counter[str] = Counter()
-    for item in items:
-        if isinstance(item, _Text) and item.text.strip():
-            counts[item.format] += len(item.text)
-    return max(counts, key=counts.__getitem__, default=default)
-
-
-def _joined(items: Sequence[_Item]) -> tuple[_Item, ...]:
-    """Items, of which texts of one format that follow one another are one."""
-    joined: list[_Item] = []
-    for item in items:
-        last = joined[-1] if joined else None
-        if isinstance(item, _Text) and isinstance(last, _Text) and item.format == last.format:
-            joined[-1] = _Text(last.text + item.text, last.format)
-        else:
-            joined.append(item)
-    return tuple(joined)
+def _plain(format_: str) -> str:
+    """A format as it is written for all runs that have it; empty where it says nothing."""
+    format_ = re.sub(r"\s+(?=/?>)", "", format_)
+    return "" if re.fullmatch(r"<([^<>\s]+)(?:/>|></\1>)", format_) else format_

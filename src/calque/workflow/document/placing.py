@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from calque.workflow.document.inline import WORD, WORD_PARTS, Kind, Mark, MarkedLine, Shares, plain_of
+from calque.workflow.document.inline import CLOSERS, OPENERS, WORD, Kind, Mark, MarkedLine, Shares, plain_of
 
 
 def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
@@ -21,6 +21,9 @@ def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
     return "".join(writer.out)
 
 
+TAKEN = 0.3
+"""By how much words that are left may fit worse than those that another mark has taken, where they do not fit at all."""
+
 Spelled = dict[int, tuple[int, list[Mark]]]
 """Words of a translation that are words of the source: how many characters more are in front, and the marks inside the word."""
 
@@ -36,13 +39,20 @@ def _spelled(line: MarkedLine, words: Sequence[str]) -> Spelled:
         else:
             inside.setdefault(mark.first, []).append(mark)
     found: Spelled = {}
-    cores = [WORD_PARTS.fullmatch(word) for word in words]
+    cores = [core_of(word) for word in words]
     for number, marks in inside.items():
-        core = WORD_PARTS.fullmatch(line.text.split(" ")[number])
-        same = (k for k, one in enumerate(cores) if one and core and one[2] == core[2] and k not in found)
-        if core and (k := next(same, None)) is not None:
-            found[k] = len(words[k].partition(core[2])[0]) - core.start(2), marks
+        before, core = core_of(line.text.split(" ")[number])
+        same = (k for k, one in enumerate(cores) if one[1] == core and k not in found)
+        if (k := next(same, None)) is not None:
+            found[k] = cores[k][0] - before, marks
     return found
+
+
+def core_of(text: str) -> tuple[int, str]:
+    """A text without punctuation at both ends, of which at least one character is left, and how much of it was in front."""
+    before = min(len(text) - len(text.lstrip(OPENERS)), len(text) - 1)
+    inner = text[before:]
+    return before, inner[: max(1, len(inner.rstrip(CLOSERS)))]
 
 
 def _known(marks: Sequence[Mark], removed: set[int], words: Sequence[str]) -> list[Mark]:
@@ -61,10 +71,7 @@ def _same(mark: Mark, words: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _core(words: Sequence[str]) -> str:
-    """Words without punctuation at both ends."""
-    text = " ".join(words)
-    found = WORD_PARTS.fullmatch(text)
-    return found[2] if found else text
+    return core_of(" ".join(words))[1]
 
 
 @dataclass(frozen=True)
@@ -82,14 +89,32 @@ def _placed(marks: Sequence[Mark], shares: Shares, low: int, high: int, count: i
     free = [(low, high)]
     found: dict[int, tuple[int, int]] = {}
     ranked = sorted(((_best(mark, shares, low, high, count), k) for k, mark in enumerate(marks)), reverse=True)
-    for _, k in ranked:
-        fits = [(*_best(marks[k], shares, a, b, count), a, b) for a, b in free]
-        _, first, end, a, b = max(fits)
+    for fit, k in ranked:
+        first, end, (a, b) = _fitting(marks[k], shares, free, count, fit[0])
         found[k] = first, end
         at = free.index((a, b))
         free[at : at + 1] = [(a, first), (end, b)]
     order = sorted(range(len(marks)), key=lambda k: (*found[k], k))
     return tuple(_Placed(marks[k], *found[k], _placed(marks[k].inner, shares, *found[k], count)) for k in order)
+
+
+def _fitting(
+    mark: Mark, shares: Shares, free: Sequence[tuple[int, int]], count: int, hoped: float
+) -> tuple[int, int, tuple[int, int]]:
+    """The words of a mark within those that are left, and the stretch of these; none where its own are taken.
+
+    `hoped`: how well it fits where nothing is taken.
+    """
+    if mark.first == mark.end and mark.first in (0, count):
+        where = free[0 if mark.first == 0 else -1]
+        at = where[0 if mark.first == 0 else 1]
+        return at, at, where
+    score, first, end, where = max(
+        ((*_best(mark, shares, *each, count), each) for each in free), key=lambda fit: fit[0]
+    )
+    if mark.first < mark.end and mark.at is None and score < min(0.0, hoped - TAKEN):
+        _, first, end = _border(lambda row: sum(row[: mark.first]), shares, *where, False)
+    return first, end, where
 
 
 def _best(mark: Mark, shares: Shares, low: int, high: int, count: int) -> tuple[float, int, int]:
@@ -136,20 +161,13 @@ def _outside(marks: Sequence[_Placed], words: Sequence[str]) -> tuple[Outside, O
     left = list(reversed(marks))
     while left:
         one = left.pop()
-        if one.first < one.end:
-            for sizes, word, group, outside in (
-                (before, one.first, 1, one.mark.outside[0]),
-                (behind, one.end - 1, 3, one.mark.outside[1]),
-            ):
-                parts = WORD_PARTS.fullmatch(words[word])
-                if outside and parts and word not in sizes:
-                    sizes[word] = len(parts[group] or ""), one
+        if one.first < one.end and one.mark.outside[0] and one.first not in before:
+            before[one.first] = core_of(words[one.first])[0], one
+        if one.end and one.mark.outside[1] and one.end - 1 not in behind:
+            size, core = core_of(words[one.end - 1])
+            behind[one.end - 1] = len(words[one.end - 1]) - size - len(core), one
         left += reversed(one.inner)
     return before, behind
-
-
-def _tags(mark: Mark) -> list[str]:
-    return [mark.opening, *(tag for one in mark.inner for tag in _tags(one)), mark.closing]
 
 
 class _Writer:
@@ -190,7 +208,7 @@ class _Writer:
         if one.mark.kept is not None:
             self.out.append(one.mark.kept)
         elif one.first == one.end:
-            self.out += [tag for mark in one.mark.inner for tag in _tags(mark)]
+            self.out += [tag for mark in one.mark.inner for tag in mark.tags()]
         else:
             self.inside(one.inner, one.first, one.end)
 

@@ -17,9 +17,11 @@ MOST = 4
 """Subtitles that one sentence goes through, at most."""
 PAUSE = 2.0
 """Seconds between two subtitles behind which a new sentence begins."""
-_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
-_CUE = re.compile(rf"(?:[^\r\n]+\r?\n)??[ \t]*{_TIME}[ \t]+-->[ \t]+{_TIME}[^\r\n]*(?:\r?\n|\Z)")
-_BLANK = re.compile(r"((?:\r?\n[ \t]*)*\r?\n[ \t]*(?:\r?\n|\Z)|\r?\n\Z)")
+_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
+_SHOWN = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}")
+_ROW = re.compile(r"[^\n]*\n|[^\n]+")
+_WRAPPED = re.compile(r"(<([A-Za-z]+)[^<>]*>)([^<>]*)(</\2>)")
+_VTT_TAGS = re.compile(r"</?(?:c|lang|ruby|rt|b|i|u)\b", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?…:;。！？♪)\]]+[\"'”’»]*\s*\Z")
 _BEGINS = re.compile(r"\s*(?:[-–—♪(\[]|\{\\)")
 _SPEAKS = re.compile(r"^[ \t]*[-–—][ \t]?(?=\S)")
@@ -27,6 +29,10 @@ _STYLE = re.compile(r"(\{\\[^{}\n]*\})")
 _MOMENT = re.compile(r"<\d[\d:.]*>")
 _TAG = re.compile(r"<[^<>]*>")
 _POINT = re.compile(r"<x \d+>")
+
+
+class NoSubtitles(ValueError):
+    """A text without any time; the message says so."""
 
 
 @dataclass(frozen=True)
@@ -89,29 +95,51 @@ class Subtitles:
 
 
 def read_subtitles(text: str, lines: Lines, escaped: bool) -> Subtitles:
-    """A file of subtitles, whose lines are added to `lines`. `escaped`: it is WebVTT, where `&amp;` stands for `&`."""
-    cues, reader = [*_cues(text)], _Reader(escaped, "\r\n" if "\r\n" in text else "\n")
+    """A file of subtitles, whose lines are added to `lines`. `escaped`: it is WebVTT, where `&amp;` stands for `&`.
+
+    Raises NoSubtitles where a text has no times.
+    """
+    cues, reader = [*_cues(text, escaped)], _Reader(escaped, "\r\n" if "\r\n" in text else "\n")
+    if len(cues) == 1 and text.strip() and not (escaped and text.startswith("WEBVTT")):
+        raise NoSubtitles("none of its lines says when a subtitle is shown")
     layout = lines.marked(reader.pieces(cues))
     widest = max((one.widest for one in reader.texts), default=0)
     return Subtitles(layout, tuple(reader.points), tuple(reader.texts), escaped, reader.line_end, max(WIDTH, widest))
 
 
-def _cues(text: str) -> Iterator[_Cue]:
-    """The subtitles of a file; the blank lines behind one are at the head of the next, or of an empty one at the end."""
-    head = ""
-    blocks = [*_BLANK.split(text), ""]
-    for block, blank in zip(blocks[::2], blocks[1::2], strict=True):
-        found = _CUE.match(block)
-        if found is None:
-            head += block + blank
-            continue
-        yield _Cue(head + found[0], block[found.end() :], _seconds(*found.groups()[:4]), _seconds(*found.groups()[4:]))
-        head = blank
+def _cues(text: str, escaped: bool) -> Iterator[_Cue]:
+    """The subtitles of a file; what is behind the text of one is at the head of the next, or of an empty one at the end."""
+    rows = _ROW.findall(text)
+    times = [_SHOWN.match(row) for row in rows]
+    starts = [k - 1 if _is_name(rows, k, escaped) else k for k, found in enumerate(times) if found]
+    head = "".join(rows[: starts[0]] if starts else rows)
+    for start, following in itertools.pairwise([*starts, len(rows)]):
+        at = start if times[start] else start + 1
+        found = times[at]
+        end = at + 1
+        while end < following and not (escaped and not rows[end].strip("\r\n")):
+            end += 1
+        while not rows[end - 1].strip() and end > at + 1:
+            end -= 1
+        shown = "".join(rows[at + 1 : end])
+        body = shown.rstrip("\r\n")
+        if found is not None:
+            yield _Cue(
+                head + "".join(rows[start : at + 1]), body, _seconds(*found.groups()[:4]), _seconds(*found.groups()[4:])
+            )
+        head = shown[len(body) :] + "".join(rows[end:following])
     yield _Cue(head, "")
 
 
-def _seconds(hours: str | None, minutes: str, seconds: str, rest: str) -> float:
-    return 3600 * int(hours or 0) + 60 * int(minutes) + int(seconds) + float(f"0.{rest}")
+def _is_name(rows: Sequence[str], k: int, escaped: bool) -> bool:
+    """Whether the row in front of a time is the number or the name of its subtitle."""
+    before = rows[k - 1].strip() if k else ""
+    alone = k < 2 or not rows[k - 2].strip()
+    return before.isdigit() or bool(before and escaped and alone and not _SHOWN.match(before) and before != "WEBVTT")
+
+
+def _seconds(hours: str | None, minutes: str, seconds: str, rest: str | None) -> float:
+    return 3600 * int(hours or 0) + 60 * int(minutes) + int(seconds) + float(f"0.{rest or 0}")
 
 
 class _Reader:
@@ -128,10 +156,14 @@ class _Reader:
     def pieces(self, cues: Sequence[_Cue]) -> Iterator[tuple[str, Kind]]:
         """The pieces of all subtitles."""
         run = 0  # subtitles that the sentence at hand came through
+        behind = ""
         for cue, following in zip(cues, [*cues[1:], None], strict=True):
-            yield from self._point(cue.head, run > 0)
-            yield from self._spoken([*map(str.strip, cue.text.splitlines())])
+            wrapped = _WRAPPED.fullmatch(cue.text)  # such as italics around a whole subtitle
+            before, text, after = (wrapped[1], wrapped[3], wrapped[4]) if wrapped else ("", cue.text, "")
+            yield from self._point(behind + cue.head + before, run > 0)
+            yield from self._spoken([*map(str.strip, text.splitlines())])
             run = run + 1 if following and run + 1 < MOST and cue.goes_on(following) else 0
+            behind = after
         self._close(False)
 
     def _close(self, goes_on: bool) -> None:
@@ -149,11 +181,18 @@ class _Reader:
     def _spoken(self, rows: Sequence[str]) -> Iterator[tuple[str, Kind]]:
         """The rows of a subtitle as one text, or where several speak as one for each."""
         together: list[str] = []
+        blank = ""
         for row in rows:
-            if speaks := _SPEAKS.match(row):
+            if not row:
+                blank += self.line_end
+                continue
+            speaks = _SPEAKS.match(row)
+            if speaks or (blank and self._rows):
                 yield from self._text(together)
-                yield from self._point((self.line_end if self._rows else "") + speaks[0], False)
-                together, row = [], row[speaks.end() :]
+                end = self.line_end if self._rows or blank else ""
+                yield from self._point(blank + end + (speaks[0] if speaks else ""), False)
+                together, row = [], row[speaks.end() :] if speaks else row
+            blank = ""
             together.append(row)
             self._rows.append(row)
         yield from self._text(together)
@@ -164,12 +203,14 @@ class _Reader:
                 yield part, Kind.BETWEEN
                 continue
             for piece, kind in html_pieces(part, True):
-                yield piece if kind is not Kind.TEXT or self._escaped else html.escape(piece, quote=False), kind
+                if kind is Kind.TEXT and not self._escaped:
+                    piece = html.escape(piece, quote=False)
+                yield piece, Kind.INSIDE if kind is Kind.BETWEEN and _VTT_TAGS.match(piece) else kind
 
 
 def _spread(texts: Sequence[str], lengths: Sequence[int]) -> Sequence[str]:
     """The parts of a sentence; anew, in proportion to the lengths of the source, where one of them would be empty."""
-    if all(texts) or len(texts) == 1 or any("<" in text for text in texts):
+    if len(texts) == 1 or all(_TAG.sub("", text).strip() for text in texts) or any("<" in text for text in texts):
         return texts
     whole = " ".join(filter(None, texts))
     units, space = (whole.split(" "), " ") if " " in whole else ([*whole], "")

@@ -17,17 +17,20 @@ Warn = Callable[[Diagnostic], None]
 Progress = Callable[[int], None]
 
 
-def check_files(file: Path, out: Path) -> bytes:
-    """What a file to translate holds. Raises D540 for another kind of file, D101, and X408 where `out` cannot be written."""
+def check_files(file: Path, out: Path) -> None:
+    """Raises D540 for a file of another kind, D101 for none, and X408 where `out` cannot be written or is of another kind."""
     reader_of(str(file))
-    folder = out.parent
-    if out.is_dir() or not os.access(folder, os.W_OK):
-        reason = "it is a folder" if out.is_dir() else "its folder is not there, or cannot be written to"
+    if not file.exists() or file.is_dir():
+        raise error("D101", Place(str(file)), reason="is a directory" if file.is_dir() else "no such file or directory")
+    reason = ""
+    if out.is_dir():
+        reason = "it is a folder"
+    elif not os.access(out.parent, os.W_OK):
+        reason = "its folder is not there, or cannot be written to"
+    elif (out.is_file() or not out.exists()) and out.suffix.lower() != file.suffix.lower():
+        reason = f"it ends in `{out.suffix}`, the file that is translated in `{file.suffix}`"
+    if reason:
         raise error("X408", Place(str(out)), reason=reason)
-    try:
-        return file.read_bytes()
-    except OSError as e:
-        raise error("D101", Place(str(file)), reason=reason_of(e)) from e
 
 
 def translate_file(
@@ -39,7 +42,12 @@ def translate_file(
     progress: Progress | None = None,
 ) -> None:
     """Writes the translation of a file, whole or not at all. Raises what `check_files` and `translate_document` raise."""
-    body = translate_document(loaded, str(file), check_files(file, out), invariant, warn, progress)
+    check_files(file, out)
+    try:
+        body = file.read_bytes()
+    except OSError as e:
+        raise error("D101", Place(str(file)), reason=reason_of(e)) from e
+    body = translate_document(loaded, str(file), body, invariant, warn, progress)
     try:
         write_whole(out, body)
     except OSError as e:

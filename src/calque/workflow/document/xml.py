@@ -5,10 +5,11 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
+from calque.workflow.document.encoded import Undecodable, decoded
+
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|</?([^\s/>\"'=<]+)(?:[^<>\"']+|\"[^\"]*\"|'[^']*')*+>|[^<]+", re.DOTALL
 )
-_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be", b"\xef\xbb\xbf": "utf-8"}
 
 
 class NotXml(ValueError):
@@ -24,13 +25,12 @@ class Xml:
 
     def __init__(self, body: bytes):
         """Raises NotXml."""
-        _check(body)
-        self.mark = next((mark for mark in _BOMS if body.startswith(mark)), b"")
-        self._encoding = _BOMS.get(self.mark, "utf-8")
         try:
-            text = body[len(self.mark) :].decode(self._encoding)
-        except UnicodeDecodeError as fault:
-            raise NotXml("it is not UTF-8") from fault
+            self.source = decoded(body)
+        except Undecodable as fault:
+            raise NotXml(str(fault)) from fault
+        text = self.source.text
+        _check(text)
         self.tokens: list[str] = []
         self.names: list[str] = []
         for found in _TOKEN.finditer(text):
@@ -65,14 +65,10 @@ class Xml:
         found = next(filter(None, map(declared.search, tags)), None)
         return None if found is None else f"{found[1]}:" if found[1] else ""
 
-    def encoded(self, text: str) -> bytes:
-        """A text in the encoding of this one."""
-        return self.mark + text.encode(self._encoding)
 
-
-def _check(body: bytes) -> None:
+def _check(text: str) -> None:
     """Raises NotXml."""
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate("utf-8")  # whatever the text declares
 
     def declared(name: str, system: str | None, public: str | None, inside: bool) -> None:
         if inside:
@@ -80,6 +76,6 @@ def _check(body: bytes) -> None:
 
     parser.StartDoctypeDeclHandler = declared
     try:
-        parser.Parse(body, True)
-    except expat.ExpatError as fault:
+        parser.Parse(text.encode(), True)
+    except (expat.ExpatError, UnicodeEncodeError) as fault:
         raise NotXml(str(fault)) from fault
