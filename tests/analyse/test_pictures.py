@@ -1,5 +1,6 @@
 """Words in pictures: with long and with many labels nothing overlaps and nothing is cut off."""
 
+import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -81,21 +82,26 @@ def test_bars_beside_the_papers(saved: list[str], labels: Sequence[str], scale: 
     assert saved == []
 
 
-TABLES = [table for each in tables_of(read(DOCS / "results")).values() for table in each if not table.timed]
+@functools.cache
+def tables() -> list[ReproducedTable]:
+    """Those of the ledger, which takes seconds to read."""
+    return [table for each in tables_of(read(DOCS / "results")).values() for table in each if not table.timed]
 
 
-@pytest.mark.parametrize("table", some(TABLES), ids=lambda table: table.name)
-def test_pictures_of_the_pages(saved: list[str], table: ReproducedTable) -> None:
-    shown = table.report.bars
-    assert shown is not None
-    page = paper_page(table.report.request.paper, [table])
-    decimals = METRICS[table.report.content["column"]["metric"]].decimals
-    for label, (mean, _) in zip(shown.labels, shown.here, strict=True):
-        assert mean is not None
-        assert label in page
-        assert f"{mean:,.{decimals}f}" in page
-    picture(shown)
-    assert saved == []
+@pytest.mark.medium
+@pytest.mark.parametrize("part", range(3))
+def test_pictures_of_the_pages(saved: list[str], part: int) -> None:
+    for table in tables()[part::3]:
+        shown = table.report.bars
+        assert shown is not None
+        page = paper_page(table.report.request.paper, [table])
+        decimals = METRICS[table.report.content["column"]["metric"]].decimals
+        for label, (mean, _) in zip(shown.labels, shown.here, strict=True):
+            assert mean is not None
+            assert label in page
+            assert f"{mean:,.{decimals}f}" in page
+        picture(shown)
+        assert saved == []
 
 
 def runs_table(names: Sequence[str], columns: Sequence[str], rows: int = 1) -> Table:
