@@ -164,9 +164,15 @@ def diagonal(line: str, translation: str) -> list[list[float]]:
         ("a b.<sup><a href='#n'>[3]</a></sup>", "a b.", "A B.<sup><a href='#n'>[3]</a></sup>"),
         ("a <b>3</b> b", "a 3 b", "A <b>3</b> B"),
         ("a 1<b>0</b> b", "a 10 b", "A 1<b>0</b> B"),
+        ("1<sup>2</sup>+3<sup>4</sup> b", "12+3 b", "1<sup>2</sup>+3<sup>4</sup> B"),
+        ('"<b>7</b> men', '"7 men', '"<b>7</b> MEN'),
+        ("at 3:<b>2</b> b", "at 3:2 b", "AT 3:<b>2</b> B"),
+        ("a (<b>f(x)</b>).", "a (f(x)).", "A (<b>F(X)</b>)."),
         # White space stays on its side of what stands before or behind all words.
         ("<i class='x'></i> a b", "a b", "<i class='x'></i> A B"),
         ("a b <img>", "a b", "A B <img>"),
+        (" <img> a b", "a b", " <img> A B"),
+        ("a b <img>\n", "a b", "A B <img>\n"),
         ("a<b> b </b>c", "a b c", "A <b>B</b> C"),
         # Formulas and comments stand between words.
         ("a <math><mi>x</mi></math> b", "a b", "A <math><mi>x</mi></math> B"),
@@ -245,6 +251,10 @@ def test_markup_that_is_cut_off_stays(text: str, lines: list[str]) -> None:
         (f"a <code>{'b ' * 40}</code> c", ["a", "c"]),
         ("a <code></code> c", ["a", "c"]),
         ("a <code>b", ["a"]),
+        ("a <code>b</code>c <i>d</i>", ["a", "c", "d"]),
+        ("<kbd>A</kbd>+<kbd>B</kbd> is it", ["is it"]),
+        ("a (<code>f(x)</code>), <code>g()</code>.", ["a (f(x)), g()."]),
+        ('a <code>"b"</code>.', ['a "b".']),
         ("a <code>b.c()</code> dd. E", ["a b.c() dd.", "E"]),
     ],
 )
@@ -314,6 +324,12 @@ def test_a_mark_whose_words_are_taken_has_none() -> None:
     filled = layout.fill(["Ein Junge ist hier"], {0: shares})
     assert "<i>hier</i>" in filled
     assert sorted([filled.count(">Junge</"), filled.count("></")]) == [1, 1], filled
+
+
+def test_notes_take_no_time() -> None:
+    began = time.monotonic()
+    html_layout("a dog<sup>1</sup> " * 20_000, Lines(by_sentence=True), True)
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -74,6 +74,12 @@ def of_word(body: str, inline: bool = True) -> str:
             f"<w:p>{run('a ')}<w:commentRangeStart w:id='1'/>{run('b. ')}{run('C', BOLD)}<w:commentRangeEnd w:id='1'/></w:p>",
             f"<w:p>{run('A ')}<w:commentRangeStart w:id='1'/>{run('B. ')}{run('C', BOLD)}<w:commentRangeEnd w:id='1'/></w:p>",
         ),
+        # A space of another format does not divide, and a number above the line is no word.
+        (f"<w:p>{run('a b')}{run(' ', BOLD)}{run('c')}</w:p>", f"<w:p>{run('A B C')}</w:p>"),
+        (
+            f"<w:p>{run('a b')}<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr>{T}2</w:t></w:r>{run(', c')}</w:p>",
+            f"<w:p>{run('A B')}<w:r><w:rPr><w:vertAlign w:val='superscript'/></w:rPr>{T}2</w:t></w:r>{run(', C')}</w:p>",
+        ),
         # A note at the beginning has its space behind it.
         (
             f"<w:p><w:r>{RED}<w:footnoteRef/></w:r>{run(' a b')}</w:p>",
@@ -124,6 +130,15 @@ def test_of_fields_the_words_of_links_are_translated(asked: str, shown: str, fou
     )
 
 
+@pytest.mark.parametrize("around", ["hyperlink", "ins", "smartTag"])
+def test_words_beside_a_field_are_translated_wherever_they_stand(around: str) -> None:
+    """As in each line of a table of contents."""
+    code = "<w:r><w:instrText>PAGEREF x</w:instrText></w:r>"
+    field = f"{BEGIN}{code}{SEPARATE}{run('7')}{END}"
+    body = f"<w:p><w:{around}>{run('a b')}<w:r><w:tab/></w:r>{field}</w:{around}></w:p>"
+    assert of_word(body) == body.replace("a b", "A B")
+
+
 def test_a_field_in_one_run_stays() -> None:
     marks = [f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "separate", "end")]
     field = f"<w:r>{marks[0]}<w:instrText>PAGE</w:instrText>{marks[1]}{T}7</w:t>{marks[2]}</w:r>"
@@ -158,6 +173,12 @@ def test_cells_that_are_no_texts_stay() -> None:
         ("a.html", b'<meta http-equiv="Content-Type" content="text/html; charset=windows-1252"><p>caf\xe9</p>'),
         ("a.xhtml", '<?xml version="1.0" encoding="UTF-16"?><p>caf\u00e9</p>'.encode("utf-16")),
         ("a.html", "<meta charset=utf-8><p>caf\u00e9</p>".encode()),
+        (
+            "a.html",
+            '<!-- <meta charset="latin-1"> --><script>"<meta charset=koi8-r>"</script><p>caf\u00e9</p>'.encode(),
+        ),
+        ("a.html", '<meta name="description" content="the charset=of a page"><p>caf\u00e9</p>'.encode()),
+        ("a.html", "<meta charset=gb2312><p>\u9555</p>".encode("gbk")),
     ],
 )
 def test_a_text_keeps_its_encoding(name: str, body: bytes) -> None:
@@ -283,6 +304,9 @@ def test_a_book(tmp_path: Path) -> None:
         ),
         ("a.html", b"<p>\xe9</p>", "byte 0xe9 at 3"),
         ("a.html", b"<meta charset=foo>a", "`foo`"),
+        ("a.html", b"<meta charset=idna>a", "`idna`"),
+        ("a.html", b"<meta charset=rot13>a", "`rot13`"),
+        ("a.txt", "a dog".encode("utf-16-le"), "NUL"),
         ("a.docx", package({"word/document.xml": b'<?xml version="1.0" encoding="foo"?><a/>'}), "`foo`"),
         ("a.srt", b"a b c", "none of its lines"),
     ],

@@ -57,6 +57,24 @@ def test_times_are_written_in_many_ways(times: str) -> None:
         assert shouted("a.srt", f"{number}{times}\na\n".encode()).decode() == f"{number}{times}\nA\n"
 
 
+def test_blank_lines_between_everything() -> None:
+    body = "\n\n".join(
+        ["1", "00:00:01,000 --> 00:00:02,000", "a b.", "\ufeff2", "00:00:03:000 -> 00:00:04:000", "c d", ""]
+    )
+    assert read("a.srt", body.encode())[1].lines == ["a b.", "c d"]
+    assert shouted("a.srt", body.encode()).decode() == body.replace("a b", "A B").replace("c d", "C D")
+
+
+def test_a_row_of_white_space_ends_no_subtitle_of_vtt() -> None:
+    found = shouted("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\na b:\n \nc d\n").decode()
+    assert "\n\n" not in found.removeprefix("WEBVTT\n\n")
+    assert found.split()[-4:] == ["A", "B:", "C", "D"]
+
+
+def test_what_looks_like_a_mark_of_ours_is_text() -> None:
+    assert shouted("a.srt", cue(1, "a <x 1> b").encode()).decode() == cue(1, "A <X 1> B")
+
+
 def test_italics_are_where_they_were_whatever_the_order() -> None:
     assert put(["<i>aa bb</i>", "<i>cc</i>"], "x y z") == ["<i>x y</i>", "<i>z</i>"]
     assert put(["<i>aa</i>", "<i>bb</i>"], "x") == ["<i>x</i>", "<i></i>"]

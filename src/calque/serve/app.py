@@ -17,7 +17,7 @@ from calque.ground.languages import LanguagePair, languages
 from calque.ground.version import VERSION
 from calque.serve.asked import Asked, Refused, asked_of, file_of, pair_of, values_of
 from calque.serve.batches import Batcher, LineTooLong, Order, QueueFull
-from calque.serve.files import Files, SentDocument
+from calque.serve.files import AT_ONCE, PATIENCE, RETRY, Files, SentDocument
 from calque.serve.guard import Guard, refusal
 from calque.serve.limits import Keys, Rates
 from calque.serve.metrics import FORMAT, Metrics
@@ -100,21 +100,33 @@ class Service:
         """The answer of `/translate_file`. Raises Refused."""
         if not self.settings.files:
             raise Refused(404, "this server translates no files")
+        sent = await file_of(request, self.settings.file_bytes)
+        self.admit(request, sent.values.get("api_key"))
+        pair = pair_of(sent.values, self.batcher.runs.folders)
         with self.files.place():
-            sent = await file_of(request, self.settings.file_bytes)
-            self.admit(request, sent.values.get("api_key"))
-            pair = pair_of(sent.values, self.batcher.runs.folders)
             inline = self.batcher.runs.can_share(pair)
             document = await asyncio.to_thread(SentDocument, sent.name, sent.body, inline, self.settings.file_bytes)
             counted = {"lines": len(document.sentences), "characters": document.characters}
             request.state.noted = {"pair": str(pair), "files": 1, **counted}
-            for lines, aligned in document.parts(max(1, self.batcher.most // 4)):
-                wanted = (lines, 1, aligned)
-                document.put(await self._answered(request, pair, wanted, lambda line: "the sentence"))
+            for lines, aligned in document.parts(max(1, self.batcher.most // (2 * AT_ONCE))):
+                document.put(await self._in_turn(request, pair, (lines, 1, aligned)))
             body = await asyncio.to_thread(document.written)
         self._count(pair, **counted)
         number = self.files.keep(sent.name, pair.target, body)
         return JSONResponse({"translatedFileUrl": str(request.url_for("download_file", number=number))})
+
+    async def _in_turn(
+        self, request: Request, pair: LanguagePair, wanted: tuple[Sequence[str], int, Collection[int]]
+    ) -> Order:
+        """The translations of a part of a file, which waits for room in the queue."""
+        for _ in range(round(PATIENCE / RETRY)):
+            try:
+                return await self._answered(request, pair, wanted, lambda line: "the sentence")
+            except Refused as fault:
+                if fault.status != 429:
+                    raise
+                await asyncio.sleep(RETRY)
+        raise Refused(429, "the queue is full: try again", 5)
 
     def download(self, number: str) -> Response:
         """The answer of `/download_file`. Raises Refused."""

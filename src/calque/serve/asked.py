@@ -57,7 +57,11 @@ async def file_of(request: Request, most: int) -> SentFile:
     """The file of a request, at most so many bytes. Raises Refused."""
     if _kind(request) != "multipart/form-data":
         raise Refused(415, "expected a body of type multipart/form-data")
-    sent = await _multipart(request, await _body(request, most + FIELDS), most, 1)
+    try:
+        body = await _body(request, most + FIELDS)
+    except Refused as fault:
+        raise Refused(413, f"expected a file of at most {most} bytes") if fault.status == 413 else fault from None
+    sent = await _multipart(request, body, most, 1)
     file = next((value for name, value in sent if name == "file" and not isinstance(value, str)), None)
     if file is None or not file[0]:
         raise Refused(400, "expected `file`, the file to translate, found none")

@@ -17,6 +17,8 @@ from calque.workflow.document.layout import Lines
 
 AT_ONCE = 4
 """Files that are translated at once: each may hold memory for all that is in it."""
+PATIENCE, RETRY = 60.0, 0.2
+"""Seconds that a part of a file waits for room in the queue, and after which it tries again."""
 KEPT = 600.0
 """Seconds for which a translated file can be fetched."""
 TOGETHER = 8

@@ -1,6 +1,7 @@
 """Tags inside a sentence, which are taken out before it is translated; `placing` puts them back."""
 
 import html
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,9 @@ _OUTSIDE_BEFORE = re.compile(rf"(?:^|\s)[{re.escape(OPENERS)}]+$")
 _OUTSIDE_BEHIND = re.compile(rf"[{re.escape(CLOSERS)}]+(?=\s|$)")
 _NOTE = re.compile(r"[\[(]?\s*(?:\d{1,3}|[*†‡§¶]{1,3})(?:\s*[,–-]\s*(?:\d{1,3}|[*†‡§¶]{1,3}))*\s*[\])]?")
 """What stands behind a word and is no part of its sentence: the numbers and signs of notes, and powers."""
+_NOTE_TAG = re.compile(r"<(?:sup|a)\b|<[^<>]*noteref", re.IGNORECASE)
+_ENDS = ".!?…)]»”’"
+"""Marks behind which notes stand."""
 
 Shares = Sequence[Sequence[float]]
 """For each word of a translation: how much of it comes from each word of the source; each row sums to 1."""
@@ -81,6 +85,8 @@ class Mark:
     """whether white space stands before and behind it"""
     outside: tuple[bool, bool] = (False, False)
     """whether punctuation alone stands between it and the white space before and behind it"""
+    ends: tuple[int, int] = (0, 0)
+    """how many characters of punctuation are inside it at its beginning and its end"""
     part: tuple[int, int] | None = None
     """the characters of its word where it stands inside one, as in `m<sup>2</sup>`; None where it stands around whole words"""
     kept: str | None = None
@@ -134,23 +140,45 @@ def opens(markup: str) -> int:
 
 
 def tidied(pieces: Pieces) -> list[tuple[str, Kind]]:
-    """Pieces, in which elements begin and end with words, not with white space, and notes are points."""
+    """Pieces, in which elements begin and end with words, not with white space, and notes are points. No text is beside another."""
+    tidy: list[tuple[str, Kind]] = []
+    for piece, kind in _with_notes(_without_space(pieces)):
+        if tidy and kind is tidy[-1][1] is Kind.TEXT:
+            tidy[-1] = tidy[-1][0] + piece, kind
+        else:
+            tidy.append((piece, kind))
+    return tidy
+
+
+def _without_space(pieces: Pieces) -> list[tuple[str, Kind]]:
+    """Pieces, in which the white space at both ends of an element stands outside it."""
     out: list[tuple[str, Kind]] = []
     for piece, kind in pieces:
         step = _step(piece, kind)[0]
-        space = 0
         if step < 0 and out and out[-1][1] is Kind.TEXT:
             text = out.pop()[0]
-            space = len(text) - len(text.rstrip())
-            out += [(text[: len(text) - space], Kind.TEXT), (piece, kind), (text[len(text) - space :], Kind.TEXT)]
+            words = text.rstrip()
+            out += [(words, Kind.TEXT), (piece, kind), (text[len(words) :], Kind.TEXT)]
             continue
-        if kind is Kind.TEXT and (space := len(piece) - len(piece.lstrip())):
-            at = len(out)
-            while at and out[at - 1][1] is Kind.INSIDE and opens(out[at - 1][0]) > 0:
-                at -= 1
-            out.insert(at, (piece[:space], Kind.TEXT))
+        space = len(piece) - len(piece.lstrip()) if kind is Kind.TEXT else 0
+        at = len(out)
+        while space and at and _step(*out[at - 1])[0] > 0:
+            at -= 1
+        out.insert(at, (piece[:space], Kind.TEXT))
         out.append((piece[space:], kind))
-    return _with_notes([(piece, kind) for piece, kind in out if piece])
+    return [(piece, kind) for piece, kind in out if piece]
+
+
+def has_glued(pieces: Pieces) -> bool:
+    """Whether what is kept is a part of a word, so that it cannot take the place of one: `<code>String</code>s`."""
+    plain = [(text, kind is Kind.KEPT) for piece, kind in pieces if (text := plain_of(piece, kind))]
+    for (before, kept), (behind, follows) in itertools.pairwise(plain):
+        first, last = behind[0], before[-1]
+        if (kept and not (first.isspace() or first in CLOSERS)) or (
+            follows and not (last.isspace() or last in OPENERS)
+        ):
+            return True
+    return False
 
 
 def _with_notes(pieces: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
@@ -179,12 +207,20 @@ def _with_notes(pieces: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
 
 
 def _is_note(pieces: Pieces, first: int, end: int, before: str) -> bool:
-    text = "".join(plain_of(*piece) for piece in pieces[first:end])
-    if not _NOTE.fullmatch(text.strip()) or any(kind is Kind.KEPT for _, kind in pieces[first:end]):
+    text = "".join(plain_of(*piece) for piece in pieces[first:end]).strip()
+    tags = [piece for piece, kind in pieces[first:end] if kind is not Kind.TEXT]
+    if (
+        not _NOTE.fullmatch(text)
+        or not any(map(_NOTE_TAG.match, tags))
+        or any(k is Kind.KEPT for _, k in pieces[first:end])
+    ):
         return False
-    behind = next((plain for piece in pieces[end:] if (plain := plain_of(*piece))), "")
-    power = before.isdigit() and pieces[first][0].lower().startswith("<sup")
-    return (before.isalpha() or power or before in tuple(CLOSERS)) and not behind[:1].isalnum()
+    behind = ""
+    for k in range(end, min(end + NEAR, len(pieces))):
+        behind += plain_of(*pieces[k])
+    ended = behind.lstrip(CLOSERS)[:1]
+    power = before.isdigit() and tags[0].lower().startswith("<sup")
+    return (before.isalpha() or power or before in tuple(_ENDS)) and (not ended or ended in " \t\r\n")
 
 
 def marked_line(pieces: Pieces) -> MarkedLine | None:
@@ -194,14 +230,12 @@ def marked_line(pieces: Pieces) -> MarkedLine | None:
         return None
     flat = _LINE_ENDS.sub(" ", plain)
     begin, end = len(flat) - len(flat.lstrip()), len(flat.rstrip())
-    lead = _taken(marks, 0) if begin else ""
-    tail = _taken(marks, len(flat)) if end < len(flat) else ""
+    lead, before = _lead(marks, plain, begin)
+    tail, after = _tail(marks, plain, max(begin, end))
     words = [(found.start(), found.end()) for found in WORD.finditer(flat, begin, end)]
     for mark in (m for one in marks for m in one.within()):
         _count_words(mark, plain, words)
-    return MarkedLine(
-        " ".join(flat[a:b] for a, b in words), tuple(marks), plain[:begin], plain[max(begin, end) :], lead, tail
-    )
+    return MarkedLine(" ".join(flat[a:b] for a, b in words), tuple(marks), before, after, lead, tail)
 
 
 def _count_words(mark: Mark, plain: str, words: Sequence[tuple[int, int]]) -> None:
@@ -209,6 +243,8 @@ def _count_words(mark: Mark, plain: str, words: Sequence[tuple[int, int]]) -> No
     start, behind = mark.first, mark.end
     mark.spaced = not plain[:start][-1:].strip(), not plain[behind:][:1].strip()
     near = plain[max(0, start - NEAR) : start], plain[behind : behind + NEAR]
+    text = plain[start:behind]
+    mark.ends = len(text) - len(text.lstrip(OPENERS)), len(text) - len(text.rstrip(CLOSERS))
     mark.outside = bool(_OUTSIDE_BEFORE.search(near[0])), bool(_OUTSIDE_BEHIND.match(near[1]))
     mark.first = next((k for k, word in enumerate(words) if word[1] > start), len(words))
     mark.end = sum(word[0] < behind for word in words)
@@ -218,11 +254,24 @@ def _count_words(mark: Mark, plain: str, words: Sequence[tuple[int, int]]) -> No
         mark.part = _inside(plain, words[mark.first], start, behind)
 
 
-def _taken(marks: list[Mark], at: int) -> str:
-    """The tags of marks without words at one end of a text, which are taken out: an image, and white space beside it."""
-    taken = [mark for mark in marks if mark.first == mark.end == at]
-    marks[:] = [mark for mark in marks if mark not in taken]
-    return "".join(tag for mark in taken for tag in mark.tags())
+def _lead(marks: list[Mark], plain: str, begin: int) -> tuple[str, str]:
+    """What is in front of a text up to its first markup without words, such as an image, and the white space behind that."""
+    out, at = "", 0
+    while marks and marks[0].first == marks[0].end < begin:
+        mark = marks.pop(0)
+        out += plain[at : mark.end] + "".join(mark.tags())
+        at = mark.end
+    return out, plain[at:begin]
+
+
+def _tail(marks: list[Mark], plain: str, end: int) -> tuple[str, str]:
+    """What is behind a text from its last markup without words on, and the white space in front of that."""
+    out, at = "", len(plain)
+    while marks and marks[-1].first == marks[-1].end > end:
+        mark = marks.pop()
+        out = "".join(mark.tags()) + plain[mark.end : at] + out
+        at = mark.end
+    return out, plain[end:at]
 
 
 def plain_of(piece: str, kind: Kind) -> str:

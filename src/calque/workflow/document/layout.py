@@ -7,7 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.decode.divided import between, sentences_in
-from calque.workflow.document.inline import Kind, MarkedLine, Pieces, Shares, marked_line, opens, plain_of, tidied
+from calque.workflow.document.inline import (
+    Kind,
+    MarkedLine,
+    Pieces,
+    Shares,
+    has_glued,
+    marked_line,
+    opens,
+    plain_of,
+    tidied,
+)
 from calque.workflow.document.placing import written
 
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
@@ -109,13 +119,17 @@ class Lines:
             more = any(plain_of(piece, kind).strip() for later in sentences[k:] for piece, kind in later)
             line = marked_line(some) if any(kind is not Kind.TEXT for _, kind in some) else None
             words = "".join(piece for piece, kind in some if kind is Kind.TEXT).strip()
-            if line is None or not self._is_text(words) or (self._by_sentence and self._divides(some, line.text)):
+            if line is None or not self._is_text(words) or self._divides(some, line.text):
                 yield from self._divided(some, more)
                 continue
             yield from self._placed(line, more)
 
     def _divides(self, pieces: Pieces, text: str) -> bool:
-        """Whether several sentences that tags hold together are translated piece by piece: where none goes through a tag."""
+        """Whether text is translated piece by piece: several sentences of which none goes through a tag, and parts of words."""
+        if has_glued(pieces):
+            return True
+        if not self._by_sentence:
+            return False
         count = len(list(sentences_in(text)))
         texts = [piece.strip() for piece, kind in pieces if kind is not Kind.INSIDE]
         return count > 1 and (count > TOGETHER or count == sum(len(list(sentences_in(one))) for one in texts if one))

@@ -14,6 +14,8 @@ from calque.workflow.document.xml import Xml
 DEEPEST = 20
 """Elements inside each other whose text is translated; what is deeper stays as it is."""
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_SUPERSCRIPT = re.compile(r"vertAlign\s[^<>]*superscript|\bbaseline=\"[1-9]")
+_NUMBER = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§¶]{1,3})[\])]?")
 LONGEST = 500
 """Runs of a field, at most; those of a longer one are read by themselves."""
 _FIELD = re.compile(r"fldCharType\s*=\s*[\"'](begin|separate|end)[\"']")
@@ -124,6 +126,8 @@ class Paragraphs:
                 yield codes.point(item.markup), Kind.BETWEEN if item.divides else self._inside
             elif isinstance(item, Text):
                 yield item.text, Kind.TEXT
+            elif item.format is not None and _SUPERSCRIPT.search(item.format) and (note := self._note(item)):
+                yield codes.point(note), Kind.POINT if self._inside is Kind.INSIDE else Kind.BETWEEN
             else:
                 format_ = usual_format(item.items, usual) if item.format is None else item.format
                 if (
@@ -136,6 +140,12 @@ class Paragraphs:
                 yield opening, self._inside
                 yield from self._of_items(item.items, format_, codes)
                 yield closing, self._inside
+
+    def _note(self, item: Around) -> str:
+        """The run of a number that stands higher than its line; empty for other text."""
+        text = "".join(one.text for one in item.items if isinstance(one, Text))
+        code = self._code(item.format or "")
+        return f"{code.start}{text}{code.end}" if _NUMBER.fullmatch(text) and len(item.items) == 1 else ""
 
     def _blank(self, item: Around, codes: Codes) -> Iterator[tuple[str, Kind]]:
         """White space of a format of its own: more than one character is something to see, such as a line to write on."""
@@ -178,8 +188,11 @@ class Paragraphs:
         The words of a link are translated, those that Word computes are not.
         """
         opened, separate = 0, None
-        for j in range(k, min(k + LONGEST, len(children)) if self.dialect.runs else k):
-            text = self.xml.text(children[j], self.xml.ends[children[j]] + 1)
+        if self.dialect.runs is None:
+            return None
+        for j in range(k, min(k + LONGEST, len(children))):
+            is_run = self._name(children[j]) == self.dialect.runs.run and not self._has_paragraphs(children[j])
+            text = self.xml.text(children[j], self.xml.ends[children[j]] + 1) if is_run else ""
             marks = _FIELD.findall(text)
             opened += marks.count("begin") - marks.count("end")
             if not opened and j == k:

@@ -162,10 +162,10 @@ def _outside(marks: Sequence[_Placed], words: Sequence[str]) -> tuple[Outside, O
     while left:
         one = left.pop()
         if one.first < one.end and one.mark.outside[0] and one.first not in before:
-            before[one.first] = core_of(words[one.first])[0], one
+            before[one.first] = max(0, core_of(words[one.first])[0] - one.mark.ends[0]), one
         if one.end and one.mark.outside[1] and one.end - 1 not in behind:
             size, core = core_of(words[one.end - 1])
-            behind[one.end - 1] = len(words[one.end - 1]) - size - len(core), one
+            behind[one.end - 1] = max(0, len(words[one.end - 1]) - size - len(core) - one.mark.ends[1]), one
         left += reversed(one.inner)
     return before, behind
 

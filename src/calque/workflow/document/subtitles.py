@@ -17,8 +17,9 @@ MOST = 4
 """Subtitles that one sentence goes through, at most."""
 PAUSE = 2.0
 """Seconds between two subtitles behind which a new sentence begins."""
-_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})(?:[.,](\d{1,3}))?"
-_SHOWN = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}")
+_TIME = r"(?:(\d+):)?(\d{1,2}):(\d{1,2})(?:[.,:][ \t]?(\d{1,4}))?"
+_SHOWN = re.compile(rf"[ \t\ufeff]*{_TIME}[ \t]*-{{1,2}}>[ \t]*{_TIME}")
+_NAME = re.compile(r"(?!WEBVTT|NOTE\b)\S")
 _ROW = re.compile(r"[^\n]*\n|[^\n]+")
 _WRAPPED = re.compile(r"(<([A-Za-z]+)[^<>]*>)([^<>]*)(</\2>)")
 _VTT_TAGS = re.compile(r"</?(?:c|lang|ruby|rt|b|i|u)\b", re.IGNORECASE)
@@ -111,31 +112,34 @@ def _cues(text: str, escaped: bool) -> Iterator[_Cue]:
     """The subtitles of a file; what is behind the text of one is at the head of the next, or of an empty one at the end."""
     rows = _ROW.findall(text)
     times = [_SHOWN.match(row) for row in rows]
-    starts = [k - 1 if _is_name(rows, k, escaped) else k for k, found in enumerate(times) if found]
-    head = "".join(rows[: starts[0]] if starts else rows)
-    for start, following in itertools.pairwise([*starts, len(rows)]):
-        at = start if times[start] else start + 1
+    starts = [(_start(rows, k, escaped), k) for k, found in enumerate(times) if found]
+    head = "".join(rows[: starts[0][0]] if starts else rows)
+    for (start, at), (following, _) in itertools.pairwise([*starts, (len(rows), 0)]):
         found = times[at]
         end = at + 1
         while end < following and not (escaped and not rows[end].strip("\r\n")):
             end += 1
         while not rows[end - 1].strip() and end > at + 1:
             end -= 1
-        shown = "".join(rows[at + 1 : end])
+        first = next((k for k in range(at + 1, end) if rows[k].strip()), at + 1)
+        shown = "".join(rows[first:end])
         body = shown.rstrip("\r\n")
         if found is not None:
-            yield _Cue(
-                head + "".join(rows[start : at + 1]), body, _seconds(*found.groups()[:4]), _seconds(*found.groups()[4:])
-            )
+            times_of = _seconds(*found.groups()[:4]), _seconds(*found.groups()[4:])
+            yield _Cue(head + "".join(rows[start:first]), body, *times_of)
         head = shown[len(body) :] + "".join(rows[end:following])
     yield _Cue(head, "")
 
 
-def _is_name(rows: Sequence[str], k: int, escaped: bool) -> bool:
-    """Whether the row in front of a time is the number or the name of its subtitle."""
-    before = rows[k - 1].strip() if k else ""
-    alone = k < 2 or not rows[k - 2].strip()
-    return before.isdigit() or bool(before and escaped and alone and not _SHOWN.match(before) and before != "WEBVTT")
+def _start(rows: Sequence[str], k: int, escaped: bool) -> int:
+    """The row of the number or the name of a subtitle whose time is in row k; k where it has none."""
+    at = next((j for j in range(k - 1, -1, -1) if rows[j].strip()), None)
+    if at is None:
+        return k
+    before, alone, next_to = rows[at].strip(" \t\r\n\ufeff"), not at or not rows[at - 1].strip(), at == k - 1
+    if before.isdigit():
+        return at if alone or next_to else k
+    return at if escaped and alone and next_to and _NAME.match(before) and not _SHOWN.match(before) else k
 
 
 def _seconds(hours: str | None, minutes: str, seconds: str, rest: str | None) -> float:
@@ -183,8 +187,8 @@ class _Reader:
         together: list[str] = []
         blank = ""
         for row in rows:
-            if not row:
-                blank += self.line_end
+            if not row:  # in WebVTT it is white space, which would end the subtitle if it were left out
+                blank += "" if self._escaped else self.line_end
                 continue
             speaks = _SPEAKS.match(row)
             if speaks or (blank and self._rows):
@@ -203,7 +207,9 @@ class _Reader:
                 yield part, Kind.BETWEEN
                 continue
             for piece, kind in html_pieces(part, True):
-                if kind is Kind.TEXT and not self._escaped:
+                if _POINT.fullmatch(piece):  # what looks like a point of ours is text
+                    piece, kind = html.escape(piece, quote=False), Kind.TEXT
+                elif kind is Kind.TEXT and not self._escaped:
                     piece = html.escape(piece, quote=False)
                 yield piece, Kind.INSIDE if kind is Kind.BETWEEN and _VTT_TAGS.match(piece) else kind
 
