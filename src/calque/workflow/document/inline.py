@@ -88,7 +88,7 @@ class Mark:
     ends: tuple[int, int] = (0, 0)
     """how many characters of punctuation are inside it at its beginning and its end"""
     part: tuple[int, int] | None = None
-    """the characters of its word where it stands inside one, as in `m<sup>2</sup>`; None where it stands around whole words"""
+    """the characters of its word where it stands inside one, as in `H<sub>2</sub>O`; None where it stands around whole words"""
     kept: str | None = None
     """what stays as it is written, in place of the words that it would become"""
     at: tuple[int, int] | None = None

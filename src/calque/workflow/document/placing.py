@@ -29,7 +29,7 @@ Spelled = dict[int, tuple[int, list[Mark]]]
 
 
 def _spelled(line: MarkedLine, words: Sequence[str]) -> Spelled:
-    """Words that have marks inside and stay as they are: `m<sup>2</sup>`. Where a word becomes another, its marks go around it."""
+    """Words that have marks inside and stay as they are: `H<sub>2</sub>O`. Where a word becomes another, its marks go around it."""
     inside: dict[int, list[Mark]] = {}
     left = list(reversed(line.marks))
     while left:
