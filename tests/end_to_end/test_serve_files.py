@@ -1,5 +1,6 @@
 """`calque serve --files`: documents that are sent, translated in parts, and fetched."""
 
+import contextlib
 import io
 import json
 import zipfile
@@ -115,8 +116,6 @@ def test_files_leave_after_a_time_and_for_newer_ones() -> None:
 
 
 def test_places_are_few_and_free_again() -> None:
-    import contextlib
-
     files = Files(10)
     with contextlib.ExitStack() as held:
         for _ in range(AT_ONCE):

@@ -4,10 +4,15 @@ from collections.abc import Callable
 
 import click
 
-from calque.cli.base import FILE
+from calque.cli.base import BEAM, FILE, PRECISION, SET, THREADS
 
 TAG = click.option(
     "--tag", metavar="SYMBOL", help="In front of every line: a symbol of the run, such as the name of a language."
+)
+
+
+INVARIANT = click.option(
+    "--invariant", is_flag=True, help="The same bits whatever other sentences the input has; slower."
 )
 
 
@@ -40,5 +45,12 @@ def TABLES(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--select", type=FILE, help="A lexical table: search only among the words that it offers."),
     ):
+        command = option(command)
+    return command
+
+
+def TRANSLATOR(command: Callable[..., None]) -> Callable[..., None]:
+    """What `opened` takes: the options of commands that translate as `calque translate` does."""
+    for option in (TABLES, INVARIANT, TAG, THREADS, PRECISION, BEAM, SET):
         command = option(command)
     return command

@@ -5,34 +5,22 @@ from typing import Any
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, loading, reading, root, set_threads
-from calque.cli.decode_options import TABLES, TAG
-from calque.cli.using import decode_entries
+from calque.cli.base import FILE, RUNS, loading, reading, root
+from calque.cli.decode_options import TRANSLATOR
+from calque.cli.using import opened
 
 
 @root.command("translate-file")
 @RUNS
 @click.argument("file", type=FILE)
 @click.option("--out", type=FILE, required=True, help="Where to write the translation.")
-@SET
-@BEAM
-@PRECISION
-@THREADS
-@TAG
-@click.option("--invariant", is_flag=True, help="The same bits whatever other sentences the file has; slower.")
-@TABLES
+@TRANSLATOR
 def translate_file(
     runs: tuple[Path, ...],
     file: Path,
     out: Path,
-    overrides: tuple[str, ...],
-    beam: int | None,
-    precision: str | None,
-    threads: int | None,
-    tag: str | None,
     invariant: bool,
-    combine: str,
-    **tables: Any,
+    **options: Any,
 ) -> None:
     """Translate a FILE and keep its layout: documents, slides, books, subtitles. Several RUNs are one ensemble.
 
@@ -40,13 +28,10 @@ def translate_file(
     sentence are put around the words that their words have become.
     """
     with loading():
-        from calque.workflow.api import Tables, open_loaded
         from calque.workflow.document.translated import check_files
         from calque.workflow.document.translated import translate_file as translate
         from calque.workflow.show import LineProgress
     check_files(file, out)
-    decode = decode_entries(runs[0], overrides, {"beam": beam, "precision": precision, "tag": tag})
-    set_threads(threads)
-    loaded = open_loaded(runs, combine, Tables(**tables), decode, False)
+    loaded = opened(runs, **options)
     with reading() as repairs, LineProgress("translating", None) as progress:
         translate(loaded, file, out, invariant, repairs.note, progress)

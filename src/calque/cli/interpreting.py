@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calque.cli.base import BEAM, FILE, PRECISION, RUNS, SET, THREADS, loading, reading, root, set_threads, write_out
-from calque.cli.decode_options import TABLES, TAG
-from calque.cli.using import Input, decode_entries
+from calque.cli.base import FILE, RUNS, loading, reading, root, write_out
+from calque.cli.decode_options import TRANSLATOR
+from calque.cli.using import Input, opened
 from calque.ground.diagnostics import Place, error
 
 if TYPE_CHECKING:
@@ -41,27 +41,15 @@ if TYPE_CHECKING:
     help="Each line is some words of a sentence, which an empty line ends; answered at once by the text that is written.",
 )
 @click.option("--delays", type=FILE, help="Where to write when each word was written, for `calque evaluate --delays`.")
-@SET
-@BEAM
-@PRECISION
-@THREADS
-@TAG
-@click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
-@TABLES
+@TRANSLATOR
 def interpret(
     runs: tuple[Path, ...],
     policy: str,
     every: int,
     pieces: bool,
     delays: Path | None,
-    overrides: tuple[str, ...],
-    beam: int | None,
-    precision: str | None,
-    threads: int | None,
-    tag: str | None,
     invariant: bool,
-    combine: str,
-    **tables: Any,
+    **options: Any,
 ) -> None:
     """Translate stdin to stdout while it is being read: simultaneous translation, by any RUN.
 
@@ -71,15 +59,12 @@ def interpret(
         raise click.UsageError("--pieces answers at once: without --delays and --invariant")
     with loading():
         from calque.decode.simultaneous import Policy
-        from calque.workflow.api import Tables, open_loaded
     rule = Policy.of(policy, every)
     if delays is not None and not os.access(delays.parent, os.W_OK):
         raise error("X408", Place(str(delays)), reason="its folder is not there, or cannot be written to")
-    decode = decode_entries(runs[0], overrides, {"beam": beam, "precision": precision, "tag": tag})
     with reading() as repairs:
         source = Input(repairs, None, 1 if pieces else None)
-        set_threads(threads)
-        loaded = open_loaded(runs, combine, Tables(**tables), decode, False)
+        loaded = opened(runs, **options)
         if pieces:
             _answer(loaded, rule, source)
         else:

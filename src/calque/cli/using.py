@@ -4,14 +4,14 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from calque.cli.base import BEAM, FILE, PRECISION, RUN, RUNS, SET, THREADS, loading, reading, root, set_threads
-from calque.cli.decode_options import TABLES, TAG
+from calque.cli.decode_options import INVARIANT, TABLES, TAG
 from calque.cli.process import told_fault
 from calque.ground.diagnostics import CalqueError, Place, error, reason_of
 
@@ -36,7 +36,7 @@ CHUNK = 2000
 @click.option(
     "--sentences", is_flag=True, help="Lines of several sentences: translate each by itself. One line stays one."
 )
-@click.option("--invariant", is_flag=True, help="The same bits whatever other lines the input has; slower.")
+@INVARIANT
 @click.option("--sample", is_flag=True, help="Sample words at random: N samples per line with --n-best N.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of samples; needs --sample.")
 @click.option(
@@ -107,6 +107,24 @@ def decode_entries(run: Path, overrides: tuple[str, ...], options: Mapping[str, 
     if options.get("seed") is not None and not load(run / EXPERIMENT, decode).decode.sample:
         raise click.UsageError("--seed needs --sample")
     return decode
+
+
+def opened(
+    runs: Sequence[Path],
+    overrides: tuple[str, ...],
+    beam: int | None,
+    precision: str | None,
+    threads: int | None,
+    tag: str | None,
+    combine: str,
+    **tables: Any,
+) -> "Translator":
+    """The runs as one translator, without scores; sets the number of threads."""
+    from calque.workflow.api import Tables, open_loaded
+
+    decode = decode_entries(runs[0], overrides, {"beam": beam, "precision": precision, "tag": tag})
+    set_threads(threads)
+    return open_loaded(runs, combine, Tables(**tables), decode, False)
 
 
 def _translations(

@@ -30,8 +30,8 @@ _KNOWN = re.compile(
 )
 
 
-class Undecodable(ValueError):
-    """Bytes that are no text; the message says why."""
+class Damaged(ValueError):
+    """A file, or a text in it, that cannot be read; the message says why."""
 
 
 class Encoded(NamedTuple):
@@ -47,7 +47,7 @@ class Encoded(NamedTuple):
 
 
 def decoded(body: bytes, declares: bool = True) -> Encoded:
-    """The text of these bytes: UTF-8 unless they begin otherwise. `declares`: it is HTML or XML. Raises Undecodable."""
+    """The text of these bytes: UTF-8 unless they begin otherwise. `declares`: it is HTML or XML. Raises Damaged."""
     mark = next((mark for mark in _BOMS if body.startswith(mark)), b"")
     encoding = _BOMS.get(mark, "utf-8")
     if not mark and declares and (name := _declared(body[:_FIRST])):
@@ -56,9 +56,9 @@ def decoded(body: bytes, declares: bool = True) -> Encoded:
         text = body[len(mark) :].decode(encoding)
     except UnicodeDecodeError as fault:
         at = f"byte 0x{body[fault.start + len(mark)]:02x} at {fault.start + len(mark)}"
-        raise Undecodable(f"it is not {encoding.upper()}: {at}") from fault
+        raise Damaged(f"it is not {encoding.upper()}: {at}") from fault
     if "\0" in text:
-        raise Undecodable("it has NUL characters, as UTF-16 without a byte order mark does")
+        raise Damaged("it has NUL characters, as UTF-16 without a byte order mark does")
     return Encoded(text, mark, encoding)
 
 
@@ -79,7 +79,7 @@ def _declared(first: bytes) -> bytes | None:
 
 
 def _known(name: str) -> str:
-    """The encoding of this name. Raises Undecodable."""
+    """The encoding of this name. Raises Damaged."""
     try:
         found = _ALIASES.get(name.lower()) or codecs.lookup(name).name
     except (LookupError, ValueError):
@@ -87,5 +87,5 @@ def _known(name: str) -> str:
     # A text whose declaration can be read has bytes for its letters, whatever it says.
     found = "utf-8" if found.startswith(("utf-16", "utf-32")) else _AS_BROWSERS.get(found, found)
     if not _KNOWN.fullmatch(found):
-        raise Undecodable(f"its encoding `{name}` is not known")
+        raise Damaged(f"its encoding `{name}` is not known")
     return found

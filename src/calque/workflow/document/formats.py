@@ -6,12 +6,12 @@ from pathlib import PurePath
 from typing import Protocol
 
 from calque.ground.diagnostics import Place, error
-from calque.workflow.document.encoded import Encoded, Undecodable, decoded
+from calque.workflow.document.encoded import Damaged, Encoded, decoded
 from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Lines
 from calque.workflow.document.markup import html_layout
-from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, WORD, Damaged, read_package
-from calque.workflow.document.subtitles import NoSubtitles, read_subtitles
+from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, WORD, read_package
+from calque.workflow.document.subtitles import read_subtitles
 
 
 class Filled(Protocol):
@@ -37,18 +37,14 @@ class _Whole:
 
 
 Reader = Callable[[bytes, Lines, bool, int], Filled]
-"""Adds the lines of a file. The last two: whether markup inside a sentence does not divide it, and the most bytes of a package.
-Raises Damaged."""
+"""Adds the lines of a file. `bool`: markup may stand inside a sentence; `int`: the most bytes of a package. Raises Damaged."""
 
 
 _Read = Callable[[str, Lines, bool], _Texts]
 
 
 def _of_text(read: _Read, declares: bool, body: bytes, lines: Lines, inline: bool, largest: int) -> Filled:
-    try:
-        source = decoded(body, declares)
-    except Undecodable as fault:
-        raise Damaged(str(fault)) from fault
+    source = decoded(body, declares)
     return _Whole(source, read(source.text, lines, inline))
 
 
@@ -81,5 +77,5 @@ def read_document(name: str, body: bytes, lines: Lines, inline: bool, largest: i
     """A file, whose lines are added to `lines`. Raises D540, and D541 for one that is damaged or is too large."""
     try:
         return reader_of(name)(body, lines, inline, largest)
-    except (Damaged, NoSubtitles) as fault:
+    except Damaged as fault:
         raise error("D541", Place(name), reason=str(fault)) from fault

@@ -42,7 +42,7 @@ _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>.]*)")
 OPENERS, CLOSERS = "([{«„“\"'‘¿¡", ".,;:!?…)]}»”\"'’。、，！？：；"
 _OUTSIDE_BEFORE = re.compile(rf"(?:^|\s)[{re.escape(OPENERS)}]+$")
 _OUTSIDE_BEHIND = re.compile(rf"[{re.escape(CLOSERS)}]+(?=\s|$)")
-_NOTE = re.compile(r"[\[(]?\s*(?:\d{1,3}|[*†‡§¶]{1,3})(?:\s*[,–-]\s*(?:\d{1,3}|[*†‡§¶]{1,3}))*\s*[\])]?")
+NOTE = re.compile(r"[\[(]?\s*(?:\d{1,3}|[*†‡§¶]{1,3})(?:\s*[,–-]\s*(?:\d{1,3}|[*†‡§¶]{1,3}))*\s*[\])]?")
 """What stands behind a word and is no part of its sentence: the numbers and signs of notes, and powers."""
 _NOTE_TAG = re.compile(r"<(?:sup|a)\b|<[^<>]*noteref", re.IGNORECASE)
 _ENDS = ".!?…)]»”’"
@@ -64,7 +64,7 @@ class Kind(Enum):
     KEPT = auto()
     """words of a sentence that stay as they are, between two of these tags"""
     POINT = auto()
-    """what stands between two words of a sentence and is none"""
+    """markup between two words of a sentence, which has no words itself"""
     BETWEEN = auto()
     """what divides texts and stays as it is"""
 
@@ -210,7 +210,7 @@ def _is_note(pieces: Pieces, first: int, end: int, before: str) -> bool:
     text = "".join(plain_of(*piece) for piece in pieces[first:end]).strip()
     tags = [piece for piece, kind in pieces[first:end] if kind is not Kind.TEXT]
     if (
-        not _NOTE.fullmatch(text)
+        not NOTE.fullmatch(text)
         or not any(map(_NOTE_TAG.match, tags))
         or any(k is Kind.KEPT for _, k in pieces[first:end])
     ):

@@ -1,4 +1,4 @@
-"""What is in a paragraph of XML: texts of one format each, what stands around some of them, and between them."""
+"""The contents of a paragraph of XML: texts of one format each, and the elements around and between them."""
 
 import re
 from collections import Counter
@@ -38,6 +38,11 @@ class Around:
     format: str | None = None
     counts: bool = False
     """whether its words are words of the paragraph like others"""
+
+    @property
+    def text(self) -> str:
+        """The texts directly inside it."""
+        return "".join(one.text for one in self.items if isinstance(one, Text))
 
 
 Item = Text | Point | Around

@@ -21,7 +21,7 @@ _KEPT = _FORMULAS | {"script", "style", "code", "kbd", "samp", "template"}
 _WORDS = frozenset({"code", "kbd", "samp"})
 """Elements of these that stand in a sentence as words do."""
 LONGEST = 60
-"""Characters of what stands in a sentence and is not translated; a longer one divides it."""
+"""The most characters of an element inside a sentence that is not translated; a longer element divides the sentence."""
 _NOT_WORDS = re.compile(r"[\r\n]|<(?!/?(?:a|b|em|i|span|strong|var)\b)", re.IGNORECASE)
 _EMPTY = frozenset(
     ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"]

@@ -8,21 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Coded
-from calque.workflow.document.encoded import Encoded, Undecodable, decoded
+from calque.workflow.document.encoded import Damaged, Encoded, decoded
 from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_layout
 from calque.workflow.document.paragraphs import Dialect, Paragraphs, Runs
-from calque.workflow.document.xml import NotXml, Xml
+from calque.workflow.document.xml import Xml
 
 LARGEST = 2**29
 """Bytes of a package, unpacked, unless a caller allows fewer."""
 TEXTS = 2**25
 """Bytes of its texts, at most, and at most an eighth of the bytes that are allowed: XML in memory takes many times its size."""
-
-
-class Damaged(ValueError):
-    """A file that cannot be read; the message says why."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -62,13 +58,19 @@ _NCX = Dialect(r"http://www\.daisy\.org/z3986/2005/ncx/", _names("text"), frozen
 
 @dataclass(frozen=True)
 class Package:
-    """A kind of package: a file that each one has, and its texts, by patterns of names, with how each is read; None: as HTML."""
+    """A kind of package.
 
+    main   a file that each one has, and `sign`, a pattern of its name
+    texts  patterns of the names of texts, with how each is read; None: as HTML
+    """
+
+    main: str
     sign: str
     texts: tuple[tuple[str, Dialect | None], ...]
 
 
 WORD = Package(
+    "word/document.xml",
     r"word/document\d*\.xml",
     (
         (r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml", _WORD),
@@ -76,11 +78,12 @@ WORD = Package(
     ),
 )
 SLIDES = Package(
+    "ppt/presentation.xml",
     r"ppt/presentation\.xml",
     ((r"ppt/(slides|notesSlides|charts|diagrams)/(slide|notesSlide|chart|data|drawing)\d+\.xml", _DRAWING),),
 )
-OPEN = Package(r"content\.xml", ((r"(content|styles)\.xml", _OPEN),))
-BOOK = Package(r"META-INF/container\.xml", ((r".+\.x?html?", None), (r".+\.ncx", _NCX)))
+OPEN = Package("content.xml", r"content\.xml", ((r"(content|styles)\.xml", _OPEN),))
+BOOK = Package("META-INF/container.xml", r"META-INF/container\.xml", ((r".+\.x?html?", None), (r".+\.ncx", _NCX)))
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def read_package(kind: Package, body: bytes, lines: Lines, inline: bool, largest
     entries = _entries(body, largest)
     names = [entry.filename for entry, _ in entries]
     if not any(re.fullmatch(kind.sign, name) for name in names):
-        raise Damaged(f"it has no `{re.sub(r'.d[*]|.(?=[.])', '', kind.sign)}`")
+        raise Damaged(f"it has no `{kind.main}`")
     ways = {name: way for name in names for way in _ways(name, kind)}
     secret = b"".join(text for entry, text in entries if entry.filename == "META-INF/encryption.xml")
     if any(name.encode() in secret for name in ways):
@@ -153,6 +156,6 @@ def _text(body: bytes, name: str, way: Dialect | None, lines: Lines, inline: boo
             source = decoded(body)
             return source, html_layout(source.text, lines, inline)
         xml = Xml(body)
-    except (NotXml, Undecodable) as fault:
+    except Damaged as fault:
         raise Damaged(f"`{name}` in it is damaged: {fault}") from fault
     return xml.source, Paragraphs(xml, way, lines, inline).coded()

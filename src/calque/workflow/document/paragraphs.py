@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Code, Coded, Codes
-from calque.workflow.document.inline import Kind
+from calque.workflow.document.inline import NOTE, Kind
 from calque.workflow.document.items import Around, Item, Point, Text, joined, ranges, together, usual_format
 from calque.workflow.document.layout import Lines
 from calque.workflow.document.xml import Xml
@@ -15,7 +15,6 @@ DEEPEST = 20
 """Elements inside each other whose text is translated; what is deeper stays as it is."""
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _SUPERSCRIPT = re.compile(r"vertAlign\s[^<>]*superscript|\bbaseline=\"[1-9]")
-_NUMBER = re.compile(r"[\[(]?(?:\d{1,3}|[*†‡§¶]{1,3})[\])]?")
 LONGEST = 500
 """Runs of a field, at most; those of a longer one are read by themselves."""
 _FIELD = re.compile(r"fldCharType\s*=\s*[\"'](begin|separate|end)[\"']")
@@ -46,7 +45,7 @@ class Dialect:
     around      inside a paragraph, elements that stand around words
     within      of some of these, the child that has the words
     divides     inside a paragraph, what divides it as a line end does, or stands at its beginning or end
-    reads       what stands for characters, and these
+    reads       elements that are read as characters, each with these
     dropped     what has no meaning for another text
     kept        elements that stay as they are, whatever is in them
     kept_tag    a pattern of further ones, with their prefixes and attributes
@@ -128,14 +127,10 @@ class Paragraphs:
                 yield item.text, Kind.TEXT
             elif item.format is not None and _SUPERSCRIPT.search(item.format) and (note := self._note(item)):
                 yield codes.point(note), Kind.POINT if self._inside is Kind.INSIDE else Kind.BETWEEN
+            elif item.format is not None and not item.text.strip():
+                yield from self._blank(item, codes)
             else:
                 format_ = usual_format(item.items, usual) if item.format is None else item.format
-                if (
-                    item.format is not None
-                    and not "".join(one.text for one in item.items if isinstance(one, Text)).strip()
-                ):
-                    yield from self._blank(item, codes)
-                    continue
                 opening, closing = codes.around(self._code(format_, item.before, item.behind))
                 yield opening, self._inside
                 yield from self._of_items(item.items, format_, codes)
@@ -143,9 +138,8 @@ class Paragraphs:
 
     def _note(self, item: Around) -> str:
         """The run of a number that stands higher than its line; empty for other text."""
-        text = "".join(one.text for one in item.items if isinstance(one, Text))
         code = self._code(item.format or "")
-        return f"{code.start}{text}{code.end}" if _NUMBER.fullmatch(text) and len(item.items) == 1 else ""
+        return f"{code.start}{item.text}{code.end}" if NOTE.fullmatch(item.text) and len(item.items) == 1 else ""
 
     def _blank(self, item: Around, codes: Codes) -> Iterator[tuple[str, Kind]]:
         """White space of a format of its own: more than one character is something to see, such as a line to write on."""

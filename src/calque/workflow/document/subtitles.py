@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from calque.workflow.document.encoded import Damaged
 from calque.workflow.document.inline import Kind, Shares
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_pieces
@@ -32,13 +33,13 @@ _TAG = re.compile(r"<[^<>]*>")
 _POINT = re.compile(r"<x \d+>")
 
 
-class NoSubtitles(ValueError):
-    """A text without any time; the message says so."""
-
-
 @dataclass(frozen=True)
 class _Cue:
-    """A subtitle: what stands before its text, its text, and from when to when it is shown, in seconds."""
+    """A subtitle.
+
+    head          all that the file has between the text of the subtitle before and this text
+    begins, ends  when it is shown, in seconds
+    """
 
     head: str
     text: str
@@ -69,7 +70,7 @@ class _Text:
 class Subtitles:
     """A file of subtitles without its lines.
 
-    points  what stands behind each text, in order; a translated sentence may be divided in another order, this one stays
+    points  all that the file has between two texts, such as numbers and times, in order: text k, point k, text k + 1
     width   the longest row of the file
     """
 
@@ -98,11 +99,11 @@ class Subtitles:
 def read_subtitles(text: str, lines: Lines, escaped: bool) -> Subtitles:
     """A file of subtitles, whose lines are added to `lines`. `escaped`: it is WebVTT, where `&amp;` stands for `&`.
 
-    Raises NoSubtitles where a text has no times.
+    Raises Damaged where a text has no times.
     """
     cues, reader = [*_cues(text, escaped)], _Reader(escaped, "\r\n" if "\r\n" in text else "\n")
     if len(cues) == 1 and text.strip() and not (escaped and text.startswith("WEBVTT")):
-        raise NoSubtitles("none of its lines says when a subtitle is shown")
+        raise Damaged("none of its lines says when a subtitle is shown")
     layout = lines.marked(reader.pieces(cues))
     widest = max((one.widest for one in reader.texts), default=0)
     return Subtitles(layout, tuple(reader.points), tuple(reader.texts), escaped, reader.line_end, max(WIDTH, widest))

@@ -5,15 +5,11 @@ import re
 from collections.abc import Iterator
 from xml.parsers import expat
 
-from calque.workflow.document.encoded import Undecodable, decoded
+from calque.workflow.document.encoded import Damaged, decoded
 
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|</?([^\s/>\"'=<]+)(?:[^<>\"']+|\"[^\"]*\"|'[^']*')*+>|[^<]+", re.DOTALL
 )
-
-
-class NotXml(ValueError):
-    """A text that is no XML, or has declarations of its own; the message says why."""
 
 
 class Xml:
@@ -24,11 +20,8 @@ class Xml:
     """
 
     def __init__(self, body: bytes):
-        """Raises NotXml."""
-        try:
-            self.source = decoded(body)
-        except Undecodable as fault:
-            raise NotXml(str(fault)) from fault
+        """Raises Damaged."""
+        self.source = decoded(body)
         text = self.source.text
         _check(text)
         self.tokens: list[str] = []
@@ -38,7 +31,7 @@ class Xml:
             name = found[1] if found[1] and not found[1].startswith("!") else ""
             self.names.append(("/" if found[0].startswith("</") else "") + name)
         if sum(map(len, self.tokens)) != len(text):
-            raise NotXml("its tags cannot be told apart")
+            raise Damaged("its tags cannot be told apart")
         self.ends = [*range(len(self.tokens))]
         opened: list[int] = []
         for k, name in enumerate(self.names):
@@ -67,15 +60,15 @@ class Xml:
 
 
 def _check(text: str) -> None:
-    """Raises NotXml."""
+    """Raises Damaged."""
     parser = expat.ParserCreate("utf-8")  # whatever the text declares
 
     def declared(name: str, system: str | None, public: str | None, inside: bool) -> None:
         if inside:
-            raise NotXml("it has a document type of its own")
+            raise Damaged("it has a document type of its own")
 
     parser.StartDoctypeDeclHandler = declared
     try:
         parser.Parse(text.encode(), True)
     except (expat.ExpatError, UnicodeEncodeError) as fault:
-        raise NotXml(str(fault)) from fault
+        raise Damaged(str(fault)) from fault
