@@ -142,7 +142,8 @@ def _entries(body: bytes, largest: int) -> tuple[tuple[zipfile.ZipInfo, bytes], 
         raise
     # What the library raises for files that are cut off, changed or made by unknown programs.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as fault:
-        raise Damaged(str(fault) or "it ends too early") from fault
+        reason = str(fault) or "it ends too early"
+        raise Damaged(reason[:1].lower() + reason[1:]) from fault
 
 
 def _ways(name: str, kind: Package) -> list[Dialect | None]:
