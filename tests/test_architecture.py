@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,8 @@ def room(file: Path) -> str:
     return file.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(file: Path) -> set[str]:
+@cache
+def imports(file: Path) -> frozenset[str]:
     """Every module that a file imports, wherever the import stands; for `from calque import x`, `calque.x`."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -91,7 +93,7 @@ def imports(file: Path) -> set[str]:
             assert node.level == 0, f"{file}: imports are absolute"
             module = node.module or ""
             modules |= {f"calque.{a.name}" for a in node.names} if module == "calque" else {module}
-    return modules
+    return frozenset(modules)
 
 
 def arrows() -> dict[tuple[str, str], list[str]]:

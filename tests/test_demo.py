@@ -30,6 +30,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
         return folder, CliRunner().invoke(root, ["demo", str(folder), "--seconds", "1"], catch_exceptions=False)
 
 
+@pytest.mark.medium
 def test_a_ceiling_that_is_hit_is_announced_with_what_a_free_machine_reaches(ended: tuple[Path, Result]) -> None:
     folder, result = ended
     assert result.exit_code == 0

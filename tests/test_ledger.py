@@ -199,6 +199,7 @@ def test_conditions_name_the_machine_and_nobody(tmp_path: Path) -> None:
     record(tmp_path, entry(conditions=found))
 
 
+@pytest.mark.medium
 def test_as_a_program(tmp_path: Path) -> None:
     record(tmp_path / "results", entry())
     command = [sys.executable, "-m", "calque", "reproduce", "report", "--all", "--docs", str(tmp_path)]

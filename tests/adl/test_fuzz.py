@@ -48,6 +48,7 @@ def run(seed: int, count: int) -> float:
     return slowest
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("seed", range(1))
 def test_random_texts(seed: int) -> None:

@@ -11,6 +11,7 @@ from calque.ground.diagnostics import Text, message
 DECODER = "decoder = mh_dot_src_att\n"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("layer", ["linear", "mlp_src_att", "rnn", "mh_dot_src_att", "res(dropout)"])
 def test_the_largest_text_has_a_canonical_text_that_is_read(layer: str) -> None:
     """Canonical texts are longer than what was written: either is held against the limits."""

@@ -24,6 +24,7 @@ from calque.workflow import api
 DOCS = Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.medium
 def test_every_kind_of_attention_is_found(runs: dict[str, Path]) -> None:
     subjects = {s.name: s for s in open_subjects(list(runs.values()), None, 5)}
     kinds = {name: sorted(s.kind(path) for path in s.attentions) for name, s in subjects.items()}
@@ -133,6 +134,7 @@ def test_names_tell_runs_apart(tmp_path: Path) -> None:
     assert list(spread_over(0, 9)) == []
 
 
+@pytest.mark.medium
 def test_a_matrix_is_drawn_with_its_links() -> None:
     gold = Gold(frozenset({(0, 1)}), frozenset({(0, 1), (1, 0)}))
     source, target = ["$x$", "_a^", "</s>"], ["y", "\x07", "</s>"]

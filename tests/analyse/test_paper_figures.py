@@ -57,6 +57,7 @@ def test_architectures_are_those_of_explain() -> None:
         assert drawn.svg.decode() == diagram(check(zoo.read(name), builtin()), name)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["zhang2018/figure2", "zhang2018/figure3", "you2020/figure1"])
 def test_without_runs_both_commands_draw_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -94,6 +95,7 @@ def test_hard_coded_heads_are_not_called_learned(tmp_path: Path, runs: dict[str,
     assert not any("learned" in file.read_text(encoding="utf-8") for file in tmp_path.glob("query*.csv"))
 
 
+@pytest.mark.medium
 def test_the_papers_figures_stand_beside(tmp_path: Path, runs: dict[str, Path]) -> None:
     found = call("reproduce", "draw", "zhang2018", "figure6", "--from", runs["transformer"], "--out", tmp_path)
     assert found.exit_code == 0, found.output

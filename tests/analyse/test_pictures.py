@@ -72,6 +72,7 @@ def bars(labels: Sequence[str], scale: float = 30.0, deviation: float | None = N
     return Bars(title, labels, some, there, titles, axis, command)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("labels", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize(
     ("scale", "deviation"),
@@ -241,6 +242,7 @@ DRAWINGS: list[Callable[[Sequence[str]], object]] = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("draw", some(DRAWINGS))
 @pytest.mark.parametrize(
     "names", [pytest.param(BOTH, id="both"), *(pytest.param(n, id=k, marks=pytest.mark.slow) for k, n in NAMES.items())]
@@ -254,6 +256,7 @@ def test_words_of_every_kind_of_picture(
     assert saved == []
 
 
+@pytest.mark.medium
 def test_distances_beyond_the_last_are_named() -> None:
     drawn = draw_contrast_distances(["run"]).svg.decode()
     assert "&gt;15" in drawn

@@ -58,6 +58,7 @@ def test_decoding_every_beam_with_every_length(text: Path, tmp_path: Path) -> No
     assert not out.exists()
 
 
+@pytest.mark.medium
 def test_a_picture_that_cannot_be_drawn_loses_no_figures(text: Path, tmp_path: Path) -> None:
     asked = ["bench", "decode", text, *SMALL, "--sentences", 2, "--batch", 2, "--length", 2, "--repeats", 1, "--plot"]
     with pytest.raises(CalqueError) as failed:
@@ -190,6 +191,7 @@ def columns(table: str) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+@pytest.mark.medium
 def test_decoding_and_training_as_tables(text: Path, tmp_path: Path) -> None:
     shape = ["--sentences", "5", "--batch", "3", "--beam", "1,2", "--length", "3", "--repeats", "1", "--uncached"]
     record = ["--table", "--record", str(tmp_path / "results" / "tiny.json")]

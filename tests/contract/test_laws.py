@@ -118,6 +118,7 @@ def test_shapes_are_those_of_the_annotations(layer: type[Layer], monkeypatch: py
     assert report.passed, str(report)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", some([*NETWORKS]))
 def test_the_networks_of_the_papers_keep_it(name: str) -> None:

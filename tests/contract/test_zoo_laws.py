@@ -40,6 +40,7 @@ def small(name: str) -> CheckedDefinition:
     raise AssertionError(name)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", some(zoo.distinct(), of=24))
 def test_an_architecture_of_the_zoo_keeps_every_law_and_learns(name: str) -> None:

@@ -17,6 +17,7 @@ LINES = [
 ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("count", [2_500, 18_000])
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress])
 def test_lines_before_the_damage_come_first(pack: object, count: int, tmp_path: Path) -> None:

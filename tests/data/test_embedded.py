@@ -236,6 +236,7 @@ def test_a_verb_agrees_with_its_subject() -> None:
     assert all(p.de["muss"] == "muss" for p in PERSONS)
 
 
+@pytest.mark.medium
 def test_the_splits(corpus: DemoCorpus) -> None:
     assert (len(corpus.valid), len(corpus.test)) == (500, 1000)
     assert len(corpus.train) >= 50_000
@@ -269,6 +270,7 @@ def test_the_split_of_a_sentence_is_its_own(corpus: DemoCorpus) -> None:
     assert (len(other.test), len(other.valid)) == (200, 100)
 
 
+@pytest.mark.medium
 def test_sentences_are_clean(corpus: DemoCorpus) -> None:
     for pair in corpus.train + corpus.valid + corpus.test:
         for text in pair:
@@ -277,6 +279,7 @@ def test_sentences_are_clean(corpus: DemoCorpus) -> None:
             assert len(text.split()) <= embedded.LONGEST
 
 
+@pytest.mark.medium
 def test_the_vocabulary_of_the_test_is_learnable(corpus: DemoCorpus) -> None:
     """Words of the test that train lacks are numbers; their characters and their neighbours in threes are in train."""
     for side in (0, 1):
@@ -287,6 +290,7 @@ def test_the_vocabulary_of_the_test_is_learnable(corpus: DemoCorpus) -> None:
             assert {word[i : i + 3] for i in range(len(word))} <= trigrams
 
 
+@pytest.mark.medium
 def test_every_carrier_and_slot_is_used(corpus: DemoCorpus) -> None:
     english = " ".join(template for domain in CLAUSES.values() for template in domain) + " ".join((*FRAMES, *WHOLE))
     used = {name.rstrip("0123456789") for name in re.findall(r"\{([a-z]+\d?)", english)}
@@ -321,6 +325,7 @@ def test_files(tmp_path: Path) -> None:
     assert corpus.hash == hashlib.sha256("a\tä\nb\tß\n\nc\tö\n\nd\tü\n\n".encode()).hexdigest()
 
 
+@pytest.mark.medium
 def test_the_hash(corpus: DemoCorpus) -> None:
     installed = {package: importlib.metadata.version(package) for package in PINNED}
     if installed != PINNED:

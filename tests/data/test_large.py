@@ -112,6 +112,7 @@ def test_the_digest_of_today_is_that_of_before(base: Path) -> None:
     assert digest_of(replace(SETTINGS, byte_fallback=True), files, read, None) != before
 
 
+@pytest.mark.medium
 def test_several_processes_give_the_same_corpus(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(SETTINGS, leave_out=("duplicates",), subwords="bpe", vocabulary_size=40)
     want = contents(prepare(settings, base / "one", base).folder)

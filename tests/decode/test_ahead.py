@@ -67,6 +67,7 @@ def test_steps_made_together_choose_what_steps_alone_do(name: str, beam: int, pr
     assert beam == 1 or any(moved for _, moved in calls)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "settings",
     [

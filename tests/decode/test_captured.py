@@ -109,6 +109,7 @@ def test_half_of_the_sentences_leave_when_they_are_done(monkeypatch: pytest.Monk
     assert kept[0] <= 8
 
 
+@pytest.mark.medium
 def test_ensembles_share_graphs_and_other_ensembles_do_not() -> None:
     first, second = by_graphs(varied("transformer")), varied("average")
     source, mask = sources(LENGTHS)
@@ -144,6 +145,7 @@ def test_views_of_what_is_overwritten_keep_their_values() -> None:
     assert a.tolist() == [2, 3, 0, 1]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("name", "beam", "prefixes"), mixed([*MODELS], [1, 2], [None, PREFIXES[:9]], of=3, k=0))
 def test_long_searches_are_captured_on_the_way(name: str, beam: int, prefixes: Any) -> None:
     """A further graph is captured while the words of the search are still on the device, and spare sentences stay within bounds."""
@@ -157,6 +159,7 @@ def test_long_searches_are_captured_on_the_way(name: str, beam: int, prefixes: A
         )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", MODELS)
 def test_searches_of_other_lengths_have_room_of_their_own(name: str) -> None:
     model, (source, mask) = by_graphs(varied(name)), sources(LENGTHS)
@@ -165,6 +168,7 @@ def test_searches_of_other_lengths_have_room_of_their_own(name: str) -> None:
         same(search(model, source, mask, limits, how), search(varied(name), source, mask, limits, how))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("prefixes", [None, PREFIXES])
 def test_a_step_that_cannot_be_captured_on_the_way_is_made_without_graphs(
     prefixes: Any, monkeypatch: pytest.MonkeyPatch

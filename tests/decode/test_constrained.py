@@ -117,6 +117,7 @@ def naive(say, limit, beam, normalise, n_best, required, prefix=(), alpha=0.7):
     return finished[:n_best]
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(
     ("name", "beam", "normalise", "prefixes"), mixed([*MODELS], [2, 6], ["none", "length", "gnmt"], [None, PREFIXES])
@@ -292,6 +293,7 @@ def has(text: str, phrases: list) -> bool:
     )
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("prefix", ["", "C A"])
 @pytest.mark.parametrize("invariant", [False, True])
 @pytest.mark.parametrize("beam", [1, 3])

@@ -59,6 +59,7 @@ def cosine(one: str, other: str, every: Sequence[str]) -> float:
     return sum(weight(word) ** 2 for word in a & b) / (norms[0] * norms[1]) if all(norms) else 0.0
 
 
+@pytest.mark.medium
 def test_what_is_like_a_line_has_its_rare_words() -> None:
     chance = random.Random(1)
     sources = list(
@@ -139,6 +140,7 @@ def naive(loaded: Translator, line: str) -> NextWord:
     return say
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", MODELS)
 def test_a_search_with_a_memory_equals_a_naive_one(name: str) -> None:
     loaded = leaning(translator(make(name), normalise="gnmt", alpha=0.6))
@@ -245,6 +247,7 @@ def test_lines_that_are_like_no_pair_are_translated_without_a_memory() -> None:
     ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["transformer", "average"])
 def test_equally_near_words_are_taken_in_their_order(name: str) -> None:
     """One source has many translations, so that more than `NEAREST` words are at the same distance, in every batch."""
@@ -273,6 +276,7 @@ def test_rows_of_a_batch_do_not_matter_to_the_bit() -> None:
         assert translate_batch(loaded, sentences[:1], 3, rows)[0] == together[0]
 
 
+@pytest.mark.medium
 def test_logits_do_not_depend_on_other_sentences_to_the_bit() -> None:
     """Of random outputs and keys, as many as tell vectors from what is left of them."""
     text = "d = 64\nencoder = pos -> linear\ndecoder = linear -> mlp_src_att -> linear\n"

@@ -236,6 +236,7 @@ UNSTEADY = ("modern/gla", "modern/mamba2", "modern/retnet", "beyond/table1/reten
 near zero, any rounding may turn the sign."""
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", some(NAMES, 1, 6))
 def test_every_architecture_can_be_prepared(name: str) -> None:
     model, wide = small_architecture(name)

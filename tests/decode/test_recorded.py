@@ -228,6 +228,7 @@ def has_no_program(model: Model) -> bool:
     return not has_programs(model) or not all(cast("Recorded", model.programs)._steps.values())
 
 
+@pytest.mark.medium
 def test_every_layer_has_a_program_but_these() -> None:
     without = set()
     for layer in builtin().values():

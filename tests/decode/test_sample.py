@@ -165,6 +165,7 @@ def test_samples_do_not_see_their_batch_and_score_what_the_model_says(name: str,
     assert others.tokens != together.tokens
 
 
+@pytest.mark.medium
 def test_one_word_to_choose_from_is_greedy_search() -> None:
     source, mask = sources(LENGTHS)
     for name in MODELS:

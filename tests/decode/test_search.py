@@ -195,6 +195,7 @@ def test_a_sentence_does_not_see_its_batch(name: str, beam: int) -> None:
         torch.testing.assert_close(together.scores[i], alone.scores[0], rtol=0, atol=1e-10)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("beam", [1, 2, 4])

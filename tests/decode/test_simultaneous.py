@@ -97,6 +97,7 @@ def test_waiting_is_the_naive_loop(name: str, k: int) -> None:
     assert [([*one.ids], one.delays) for one in found] == expected
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("name", "beam", "policy"), mixed([*MODELS], [1, 3], [*POLICIES, "agree-3"], of=11))
 def test_a_translation_depends_on_its_words_alone(name: str, beam: int, policy: str) -> None:
     """Not on other lines, nor on how the words come; what is written stays, and no word comes before it may."""

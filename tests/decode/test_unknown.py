@@ -89,6 +89,7 @@ def test_unknown_words_become_entries_or_copies(monkeypatch, offset: int, expect
     assert found == [[one._replace(text=expected), Translation("B", (5,), -1, -1)], []]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("settings", [{"beam": 1}, {"beam": 3}])
 def test_lines_are_translated_with_unknown_words_replaced(settings: dict[str, int]) -> None:
     model = varied("transformer").float()

@@ -40,6 +40,7 @@ def ids(found) -> list[list[tuple[int, ...]]]:
     return [[t.ids for t in translations] for translations in found]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("sample", [False, True])
 def test_workers_give_what_one_process_gives_in_its_order(sample: bool) -> None:
     warned, alone = [], []

@@ -72,6 +72,7 @@ def lines(done) -> list[str]:
     return done.out.split("\n")[:-1]
 
 
+@pytest.mark.medium
 def test_attention_of_a_copying_run_links_each_word_to_itself(calque: Run, copier: Path, tmp_path: Path) -> None:
     valid = [copier.parent / f"valid.{side}" for side in ("src", "tgt")]
     links = lines(calque("align", *valid, "--run", copier))

@@ -330,6 +330,7 @@ def test_a_file_without_an_end_is_an_error(calque: Run, tmp_path: Path, command:
     assert "more than 16,000,000 bytes" in done.err
 
 
+@pytest.mark.medium
 def test_a_layer_that_ends_the_process_breaks_a_law(calque: Run, tmp_path: Path) -> None:
     path = plugin(tmp_path)
     path.write_text(path.read_text().replace("return x\n", "raise SystemExit(0)\n"))

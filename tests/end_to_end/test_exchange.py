@@ -126,6 +126,7 @@ def test_an_imported_model_translates_is_explained_and_trained_on(
     assert "Traceback" not in resumed.err
 
 
+@pytest.mark.medium
 def test_a_model_goes_to_marian_comes_back_and_is_trained_on(
     calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

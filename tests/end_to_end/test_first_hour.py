@@ -327,6 +327,7 @@ def warned(calque: Run, folder: Path, pairs: list[Pair], *options: object) -> se
     return codes(calque("new", folder / "new", "--train", *write(folder, pairs), "--no-measure", *options)) - {"D132"}
 
 
+@pytest.mark.medium
 def test_a_corpus_in_order_gets_no_warning(calque: Run, tmp_path: Path) -> None:
     pairs = sentences(FEW)
     done = calque("new", tmp_path / "new", "--train", *write(tmp_path, pairs), "--no-measure")

@@ -74,6 +74,7 @@ def translated(folder: Path, run: Path) -> float:
     return sum(a == b for a, b in zip(found, targets, strict=True)) / len(targets)
 
 
+@pytest.mark.medium
 def test_a_model_reads_the_source_at_its_own_pace(halves: Path) -> None:
     assert gammas(halves / "run") == {2.0}
     assert translated(halves, halves / "run") > 0.9

@@ -192,6 +192,7 @@ def test_a_run_of_an_architecture_by_its_name(calque: Run, tmp_path: Path) -> No
     assert "C101" in first.err
 
 
+@pytest.mark.medium
 def test_the_proof_of_a_definition(calque: Run, tmp_path: Path) -> None:
     model = tmp_path / "model.adl"
     model.write_text("d = 64\nencoder = rnn @ a\ndecoder = feed(min_gru -> mlp_src_att(from=@a) -> linear)\n")

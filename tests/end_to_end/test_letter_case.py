@@ -46,6 +46,7 @@ def test_a_line_in_capitals_has_the_translation_of_small_letters(calque: Run, ru
     assert out(calque("translate", run, *way, stdin=stdin(SHOUTED))) == capitals
 
 
+@pytest.mark.medium
 def test_recase_is_a_key(calque: Run, run: Path) -> None:
     small = out(calque("translate", run, stdin=stdin(KNOWN)))
     as_written = out(calque("translate", run, "--set", "decode.recase=false", stdin=stdin(SHOUTED)))

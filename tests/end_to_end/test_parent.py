@@ -157,6 +157,7 @@ def test_it_is_resumed_without_its_parent(
     assert "bit for bit" in done(calque, "train", tmp_path / "a", "--out", tmp_path / "again")
 
 
+@pytest.mark.medium
 def test_another_parent_is_another_run(calque: Run, parent: Path, tmp_path: Path) -> None:
     made, other = child(tmp_path), tmp_path / "other"
     done(calque, "train", experiment(tmp_path, seed=2), "--out", other)

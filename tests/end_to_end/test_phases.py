@@ -90,6 +90,7 @@ def test_a_limit_of_one_call_does_not_stick(
     assert "150 updates" in done(calque, "train", run)
 
 
+@pytest.mark.medium
 def test_a_limit_of_one_call_does_not_bend_the_schedule(calque: Run, tmp_path: Path) -> None:
     made = experiment(tmp_path, schedule="linear", max_updates=8, validate_every_updates=4)
     done(calque, "train", made, "--out", tmp_path / "whole")
@@ -249,6 +250,7 @@ def test_another_folder_is_no_repetition(calque: Run, tmp_path: Path, monkeypatc
     assert weights(tmp_path / "other" / "replaced-0001") == before
 
 
+@pytest.mark.medium
 def test_other_threads_are_told(calque: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     done(calque, "train", experiment(tmp_path), "--out", run)

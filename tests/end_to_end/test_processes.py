@@ -57,6 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("module", ["calque.cli.process", "calque.cli.using", "calque.adl.check", "torch"])
 def test_ctrl_c_is_one_line_whatever_is_being_imported(trained: Path, module: str) -> None:
     command = ["check", "domhan2018/transformer"] if module == "calque.adl.check" else ["translate", trained]

@@ -165,6 +165,7 @@ def test_a_terminal_that_shows_the_product_too_has_no_bar(monkeypatch: pytest.Mo
         assert sys.stdout.getvalue() == "product\n"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("bleu", [0, 20])
 def test_training_logs_two_sample_translations_at_each_validation(calque: Run, tmp_path: Path, bleu: int) -> None:
     file = experiment(

@@ -64,6 +64,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", BLOCKS)
 def test_decoder_blocks_read_the_encoder_blocks_they_claim(name: str) -> None:
     """With the attention of one decoder block left alone, the output depends on one encoder block."""

@@ -91,6 +91,7 @@ def test_a_damaged_state_is_refused_and_can_be_replaced(calque: Run, run: Path) 
     assert calque("train", run, "--restart").status == 0
 
 
+@pytest.mark.medium
 def test_restart_moves_the_old_run_aside(calque: Run, run: Path) -> None:
     empty(run)
     before = weights(run)
@@ -181,6 +182,7 @@ def corpus_of(run: Path) -> list[str]:
     return named
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("how", ["restart", "not begun"])
 def test_a_run_that_begins_anew_takes_the_text_that_the_call_names(calque: Run, run: Path, how: str) -> None:
     options = ["--restart"]
@@ -232,6 +234,7 @@ def test_a_restart_takes_the_vocabulary_that_the_call_names(calque: Run, run: Pa
         assert vocabulary(run) == vocabulary_of_corpus(run) == expected
 
 
+@pytest.mark.medium
 def test_a_restart_takes_the_merges_that_the_call_names(calque: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
     for name, merge in (("one", "a b</w>\n"), ("two", "c d</w>\n")):
@@ -474,6 +477,7 @@ def test_plugins_are_found_from_the_experiment(calque: Run, tmp_path: Path, monk
     assert calque("train", "made/tiny.toml", "--out", "run2", *given, "--set", "train.max_updates=2").status == 0
 
 
+@pytest.mark.medium
 def test_a_run_keeps_the_files_of_its_plugins(calque: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "twice.py").write_text(PLUGIN)
@@ -592,6 +596,7 @@ def test_a_model_whose_json_was_being_replaced_comes_back(calque: Run, run: Path
     assert everything(run) == before
 
 
+@pytest.mark.medium
 def test_reports_are_cleared_too(calque: Run, run: Path) -> None:
     pytest.importorskip("matplotlib")
     out = run.parent / "report"

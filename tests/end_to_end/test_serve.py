@@ -56,6 +56,7 @@ def alone(run: Path, lines: list[str], n_best: int = 1) -> list[list[str]]:
     return [[one.text for one in some] for some in each]
 
 
+@pytest.mark.medium
 def test_texts_lists_and_forms(client: Client, run: Path) -> None:
     best = [some[0] for some in alone(run, LINES)]
     assert best == [some[0].text for some in translate_lines(opened(run), LINES, invariant=True)]
@@ -173,6 +174,7 @@ def test_a_line_that_is_too_long_is_refused(client: Client) -> None:
     assert client.translate(["a", "", "c\nd", long, "a"]).json == {"error": f"in text 4, the line that {size}"}
 
 
+@pytest.mark.medium
 def test_a_connection_without_a_request_is_closed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.serve.server.PATIENCE", 0.3)
     with served([run]) as client:

@@ -78,6 +78,7 @@ def test_a_tag_is_the_same_as_its_symbol_in_every_line(calque: Run, run: Path) -
     assert len(plain) == len(LINES)
 
 
+@pytest.mark.medium
 def test_a_line_that_begins_with_a_symbol_keeps_it(calque: Run, run: Path) -> None:
     found = package.load(run, tag=TAGS[0]).translate([f"{TAGS[1]} a b c", "a b c"])
     assert found == [package.load(run, tag=tag).translate("a b c") for tag in TAGS[::-1]]
@@ -273,6 +274,7 @@ def test_a_server_reads_a_list_again_once_it_is_right(
         assert "d d d" in client.translate("a b").json["translatedText"]
 
 
+@pytest.mark.medium
 def test_each_pair_of_a_server_has_its_own_memory(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calque.serve.runs.EVERY", 0.05)
     source, target = tmp_path / "m.en", tmp_path / "m.de"

@@ -75,6 +75,7 @@ def found() -> ComparisonResult:
     return compare_systems(SYSTEMS, [measure(m, tokenize="none") for m in ("bleu", "ter")], trials=100, examples=4)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("metric", "official"),
     [
@@ -169,6 +170,7 @@ def test_buckets_are_whole() -> None:
     assert bucket_name(LENGTHS, len(LENGTHS)) == "60+"
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", ["bleu", "ter"])
 def test_scores_by_length(name: str) -> None:
     metric = measure(name, tokenize="none")

@@ -26,6 +26,7 @@ def text(rng: random.Random, count: int, words: int = 8) -> list[str]:
     ]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("several", [1, 3])
 @pytest.mark.parametrize("name", sorted(THEIRS))
 def test_scores_are_sacrebleus(name: str, several: int) -> None:

@@ -24,6 +24,7 @@ transformers = pytest.importorskip("transformers", reason="the package transform
 KINDS = [pytest.param(name, id=name, marks=[pytest.mark.slow] * (k > 0)) for k, name in enumerate(CASES)]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", KINDS)
 def test_logits_and_translations_are_the_same(name: str, tmp_path: Path) -> None:
     kind, settings, asked = CASES[name]

@@ -134,6 +134,7 @@ def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield codec, page
 
 
+@pytest.mark.medium
 def test_text_is_cut_as_the_library_cuts_it(read: tuple[Codec, Page]) -> None:
     codec, page = read
     for line, ids in zip(LINES, page.ask("cut", LINES), strict=True):
@@ -149,6 +150,7 @@ def test_pieces_are_joined_as_the_library_joins_them(read: tuple[Codec, Page]) -
         assert text == codec.decode(ids), ids
 
 
+@pytest.mark.medium
 def test_lines_are_read_as_a_translator_reads_them(read: tuple[Codec, Page]) -> None:
     codec, page = read
     reader = RecasedCodec(SpacedCodec(codec))

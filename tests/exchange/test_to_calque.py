@@ -36,6 +36,7 @@ def to_calque(run: Path, precision: str = "float32") -> Path:
     return export(run, "calque", None, precision, (), print, registry=registry_of_run(run))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("text", [PRE, MIXED])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_it_translates_as_the_run_does(text: str, precision: str, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def export(run: Path, out: Path) -> Any:
     return model.eval()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(("kind", "text", "tying"), CASES)
 def test_logits_and_translations_are_the_same(kind: str, text: str, tying: str, tmp_path: Path) -> None:
     ours = make_run(tmp_path / "run", text, tying=tying)

@@ -164,6 +164,7 @@ def test_each_pair_of_languages_has_its_symbol(tmp_path: Path) -> None:
     assert {one["code"]: one["targets"] for one in about["languages"]} == {"de": [], "en": ["de", "fr"], "fr": ["en"]}
 
 
+@pytest.mark.medium
 def test_texts_keep_what_stands_between_their_sentences(pages: Pages) -> None:
     with opened(pages()) as page:
         one, two = (texts[0] for texts in page.ask("translate", [["w1 w2 .", 1], ["X w3 w4", 1]]))

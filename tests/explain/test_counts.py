@@ -65,6 +65,7 @@ def test_parameters_and_bytes_of_a_thousand_architectures(first: int) -> None:
             bytes_agree(checked, kind, 1 + 2 * (seed % 3 == 0), seed % 5 < 2)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", some(zoo.distinct(), 1, of=6))
 def test_row_of_the_zoo(name: str) -> None:
     checked = small(name)

@@ -46,6 +46,7 @@ def proof(name: str) -> ProofReport:
     return prove_layer(builtin()[name], builtin())
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("mutant", some(MUTANTS, of=12), ids=lambda m: m.name)
 def test_a_planted_fault_is_reported_under_its_law(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.plant(monkeypatch)
@@ -54,12 +55,14 @@ def test_a_planted_fault_is_reported_under_its_law(mutant: Mutant, monkeypatch: 
     assert all(v.message for v in report.verdicts if not v.passed)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", some(sorted({m.layer for m in MUTANTS}), 1, 6))
 def test_nothing_is_reported_without_a_fault(name: str) -> None:
     report = proof(name)
     assert report.passed, str(report)
 
 
+@pytest.mark.medium
 def test_there_are_mutants_for_every_law() -> None:
     laws = {v.law for v in proof("mh_dot_self_att").verdicts}
     assert laws - {m.law for m in MUTANTS} <= {"model"}  # the model is its layers: it fails along with them
@@ -186,6 +189,7 @@ class Counting(Mean):
         return y, Counted(after, state.steps + 1)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("layer", "why"),
     [

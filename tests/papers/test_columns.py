@@ -289,6 +289,7 @@ def test_bleu_of_plain_text(call: Call, corpora: Path, tmp_path: Path) -> None:
     assert "27.1" in found.stdout
 
 
+@pytest.mark.medium
 def test_without_the_rules_of_moses(call: Call, corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     text = (corpora / "multi30k" / "tok" / "test2016.de").read_text(encoding="utf-8")

@@ -315,6 +315,7 @@ def test_meteor_where_its_word_lists_are(call: Call, corpora: Path, tmp_path: Pa
     assert "paper METEOR" in found.stdout
 
 
+@pytest.mark.medium
 def test_without_a_picture_library_the_rest_is_there(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_heads_are_those_of_the_text_unless_they_are_set() -> None:
 # -- keys that a paper's rows are trained with, whatever the recipe
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("recipe", ["budget", "luong2015"])
 def test_rows_of_luong_2015_read_no_end_symbol(call: Call, tmp_path: Path, recipe: str) -> None:
     small = ["--rows", "base", "--seeds", 1, *TINY, "--d", 8, "--set", "train.batch_sentences=8"]
@@ -164,6 +165,7 @@ def test_a_folder_of_rows_with_the_end_symbol_is_not_gone_on_with(call: Call, tm
     assert "Trained without `data.source_end=false`, which the paper's rows need: base." in told.stdout
 
 
+@pytest.mark.medium
 def test_a_key_of_the_paper_can_be_set_otherwise(call: Call, tmp_path: Path) -> None:
     small = ["--rows", "base", "--seeds", 1, *TINY, "--d", 8, "--set", "data.source_end=true"]
     assert call(*small, spec=("luong2015", "table1")).exit_code == 0

@@ -47,6 +47,7 @@ def rows_of(entries: list[Entry]) -> dict[str, list[str]]:
     return dict(made)
 
 
+@pytest.mark.medium
 def test_cells_of_other_sizes_are_not_lent() -> None:
     narrow = [entry(asked("table2", pair=TALKS), row) for row in ("base", "hc-sa", "sh-x")]
     wide = entry(asked("table3", pair=NEWS), "base")

@@ -45,6 +45,7 @@ def code(found: Result) -> str:
     return found.exception.diagnostics[0].code
 
 
+@pytest.mark.medium
 def test_table_3_without_text_or_training(call: Call, tmp_path: Path) -> None:
     found = call(*SMALL)
     assert found.exit_code == 0, found.output

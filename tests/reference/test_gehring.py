@@ -123,6 +123,7 @@ def test_a_row_from_words_to_logits(name: str) -> None:
         np.testing.assert_allclose(logits[row].numpy(), np.stack(naive.linear(hs, w_o, b_o)), rtol=0, atol=1e-9)
 
 
+@pytest.mark.medium
 @pytest.mark.usefixtures("shapes_unchecked")
 @pytest.mark.parametrize(
     ("name", "settings"),

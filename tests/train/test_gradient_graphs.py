@@ -56,6 +56,7 @@ def eagerly(made: Model, data: Batch) -> tuple[Tensor, Tensor, dict[str, Tensor]
     return loss.detach(), nll, found
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_are_those_of_the_batch_without_spare_sentences(name: str) -> None:
     made = model(name).double()
@@ -102,6 +103,7 @@ def test_dropout_follows_from_the_seed_whether_a_graph_is_there_or_not() -> None
     assert list(graphs._graphs.values()) != [None]
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("accumulate", [1, 3])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_updates_are_those_without_graphs(precision: str, accumulate: int) -> None:

@@ -44,6 +44,7 @@ def same_weights(one: Path, other: Path) -> bool:
     return a.keys() == b.keys() and all(torch.equal(t, b[name]) for name, t in a.items())
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("precision", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_a_toy_is_learnt(
     run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, precision: str
@@ -158,6 +159,7 @@ def test_words_of_a_parent_that_cannot_be_cut_anew(
     assert not (run / "model.json").exists()
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     "budget", [{"max_updates": 13}, {"max_updates": 0, "max_epochs": 2}, {"max_updates": 99, "max_seconds": 6.1}]
 )
@@ -304,6 +306,7 @@ def test_limits(
     assert load_model(run).meta["figures"]["limit"] == limit
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("settings", [{"validate_every_epochs": 2}, {"validate_every_seconds": 1e-9}])
 def test_validations_by_epochs_and_by_time(
     run: Path, prepared: PreparedCorpus, checked: CheckedDefinition, experiment: Make, settings: dict[str, Any]

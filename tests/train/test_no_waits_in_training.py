@@ -34,6 +34,7 @@ def trains(name: str, device: str) -> None:
         assert loss.device.type == nll.device.type == device
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("name", [*some([*zoo.distinct()], 3, 24)])
 def test_no_architecture_waits_for_an_accelerator(name: str, device: str) -> None:
     trains(name, device)

@@ -38,6 +38,7 @@ def same(one: Found, other: Found) -> None:
         torch.testing.assert_close(one[3][key], value, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("words", [0, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_two_passes_that_are_equal_are_one(name: str, words: int) -> None:
