@@ -2,25 +2,31 @@
 
     python benchmarks/documents.py FOLDER [FOLDER ...]
 
-reads all `docx`, `docm`, `pptx`, `odt`, `odp`, `ods` and `epub` files below the folders and prints one JSON object: how many files
-there are, which are refused and why, and in which the characters of an XML text, white space apart, or its elements other than runs
-and formats, are no longer the same. No model is needed: the words of each sentence are aligned to themselves.
+reads all `docx`, `docm`, `pptx`, `odt`, `odp`, `ods`, `epub`, `md`, `po`, `xlf` and `xliff` files below the folders and prints one
+JSON object: how many files there are, which are refused and why, and in which the characters of an XML text, white space apart, or
+its elements other than runs and formats, are no longer the same. Of Markdown that is its HTML; of catalogues and XLIFF each
+translation, where there was none, has to be its source. No model is needed: the words of each sentence are aligned to themselves.
 """
 
 import argparse
 import io
 import json
+import re
 import zipfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
+
+from babel.messages.pofile import read_po
+from markdown_it import MarkdownIt
 
 from calque.ground.diagnostics import CalqueError, message
 from calque.workflow.document.formats import read_document
 from calque.workflow.document.layout import Lines
 
-PACKAGES = ("docx", "docm", "pptx", "odt", "odp", "ods", "epub")
+Contents = Mapping[str, tuple[str, Counter[str]]]
+"""Of each text of a file: its characters without white space, and its elements without runs and formats."""
 WRITTEN_ANEW = frozenset(
     [
         "r",
@@ -49,8 +55,8 @@ def put_back(file: Path) -> bytes:
     return document.fill(lines.lines, shares)
 
 
-def contents(body: bytes) -> Mapping[str, tuple[str, Counter[str]]]:
-    """Of each XML text of a package: its characters without white space, and its elements without runs and formats."""
+def of_package(body: bytes, filled: bool) -> Contents:
+    """The XML texts of a package."""
     found = {}
     with zipfile.ZipFile(io.BytesIO(body)) as package:
         for name in package.namelist():
@@ -65,8 +71,53 @@ def contents(body: bytes) -> Mapping[str, tuple[str, Counter[str]]]:
     return found
 
 
+def of_markdown(body: bytes, filled: bool) -> Contents:
+    """The HTML that Markdown becomes."""
+    shown = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(body.decode())
+    return {"html": ("".join(re.sub(r"<[^<>]*>", "", shown).split()), Counter(re.findall(r"<[^<>]*>", shown)))}
+
+
+def of_catalogue(body: bytes, filled: bool) -> Contents:
+    """The translations of a catalogue. One that was not there, or is a source where it is `filled`, counts as `source`."""
+    found = {}
+    for entry in read_po(io.BytesIO(body)):
+        sources, strings = ([*x] if isinstance(x, list | tuple) else [str(x)] for x in (entry.id, entry.string))
+        plain = ["".join(source.split()) for source in sources]
+        texts = ["".join(string.split()) for string in strings]
+        texts = ["source" if text in plain + [""] * (not filled) else text for text in texts]
+        found[f"{entry.context} {entry.id}"] = "|".join(texts), Counter[str]()
+    return found
+
+
+def of_segments(body: bytes, filled: bool) -> Contents:
+    """The translations of a file of XLIFF; where there are none and it is not `filled`, the sources."""
+    found = {}
+    segments = (e for e in ElementTree.fromstring(body).iter() if _local(e) in ("trans-unit", "segment"))
+    for number, segment in enumerate(segments):
+        children = {_local(child): child for child in segment}
+        source = children.get("seg-source", children["source"])
+        target = children.get("target")
+        is_empty = target is None or not "".join(target.itertext()).strip()
+        text = "".join((source if is_empty or target is None else target).itertext())
+        found[str(number)] = "" if filled and is_empty else "".join(text.split()), Counter[str]()
+    return found
+
+
+KINDS: dict[str, Callable[[bytes, bool], Contents]] = {
+    **dict.fromkeys(("docx", "docm", "pptx", "odt", "odp", "ods", "epub"), of_package),
+    "md": of_markdown,
+    "po": of_catalogue,
+    **dict.fromkeys(("xlf", "xliff"), of_segments),
+}
+
+
 def _local(element: ElementTree.Element) -> str:
     return str(element.tag).rpartition("}")[2]
+
+
+def ending(file: Path) -> str:
+    """The ending of its name."""
+    return file.suffix.lower().removeprefix(".")
 
 
 def main() -> None:
@@ -74,24 +125,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Put the sentences of documents back as they are, and compare.")
     parser.add_argument("folders", type=Path, nargs="+")
     given = parser.parse_args()
-    files = sorted(
-        f for folder in given.folders for f in folder.rglob("*") if f.suffix.lower().removeprefix(".") in PACKAGES
-    )
+    files = sorted(f for folder in given.folders for f in folder.rglob("*") if f.is_file() and ending(f) in KINDS)
     refused: dict[str, str] = {}
     texts: list[str] = []
     elements: list[str] = []
     for file in files:
         try:
-            before, after = contents(file.read_bytes()), contents(put_back(file))
+            made = put_back(file)
         except CalqueError as fault:
             refused[file.name] = message(fault.diagnostics[0])
             continue
+        before, after = KINDS[ending(file)](file.read_bytes(), False), KINDS[ending(file)](made, True)
         changed = [name for name in before if before[name] != after.get(name)]
         texts += [f"{file.name}: {name}" for name in changed if name not in after or before[name][0] != after[name][0]]
         elements += [f"{file.name}: {name}" for name in changed if name in after and before[name][1] != after[name][1]]
     print(
         json.dumps(
-            {"files": len(files), "refused": refused, "texts changed": texts, "elements changed": elements}, indent=2
+            {
+                "files": Counter(map(ending, files)),
+                "refused": refused,
+                "texts changed": texts,
+                "elements changed": elements,
+            },
+            indent=2,
         )
     )
 

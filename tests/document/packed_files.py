@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from calque.workflow.document.formats import Filled, read_document
 from calque.workflow.document.layout import Lines
@@ -46,11 +46,11 @@ def read(name: str, body: bytes, inline: bool = True, largest: int = LARGEST) ->
     return read_document(name, body, lines, inline, largest), lines
 
 
-def shouted(name: str, body: bytes, inline: bool = True) -> bytes:
+def shouted(name: str, body: bytes, inline: bool = True, as_said: Callable[[str], str] = str.upper) -> bytes:
     """A file in a language that has the words of the source in capitals, in their order."""
     document, lines = read(name, body, inline)
     shares = {}
     for k in lines.aligned:
         count = len(lines.lines[k].split(" "))
         shares[k] = [[float(i == j) for j in range(count)] for i in range(count)]
-    return document.fill([line.upper() for line in lines.lines], shares)
+    return document.fill([as_said(line) for line in lines.lines], shares)

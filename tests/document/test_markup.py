@@ -183,6 +183,10 @@ def diagonal(line: str, translation: str) -> list[list[float]]:
         ("<code>b</code> a", "b a", "<code>b</code> A"),
         ("a <b>b <samp>c <i>d</i></samp></b>.", "a b c d.", "A <b>B <samp>c <i>d</i></samp></b>."),
         ("a <span translate=no>b</span> c", "a b c", "A <span translate=no>b</span> C"),
+        ("7 <code>7</code> a <code>7</code>", "7 7 a 7", "7 <code>7</code> A <code>7</code>"),
+        ("a “<b>b <code>7</code>”</b>.", "a “b 7”.", "A “<b>B <code>7</code>”</b>."),
+        ("a <code>?</code>, (<code>()</code>).", "a ?, (()).", "A <code>?</code>, (<code>()</code>)."),
+        ("a <code>1 {}</code>.", "a 1 {}.", "A <code>1 {}</code>."),
         # What stands inside a word stays there where the word stays.
         ("a 10<sub>2</sub>3, b", "a 1023, b", "A 10<sub>2</sub>3, B"),
         ("a (1<sub>2</sub>3<sub><i>4</i></sub>5) b", "a (12345) b", "A (1<sub>2</sub>3<sub><i>4</i></sub>5) B"),
@@ -256,6 +260,8 @@ def test_markup_that_is_cut_off_stays(text: str, lines: list[str]) -> None:
         ("a (<code>f(x)</code>), <code>g()</code>.", ["a (f(x)), g()."]),
         ('a <code>"b"</code>.', ['a "b".']),
         ("a <code>b.c()</code> dd. E", ["a b.c() dd.", "E"]),
+        ("a <code>b</code>.json c", ["a", ".json c"]),
+        ("a <code>b</code>,<i>d</i> c", ["a", "d", "c"]),
     ],
 )
 def test_code_is_part_of_a_sentence_where_there_is_one(text: str, lines: list[str]) -> None:
@@ -274,6 +280,7 @@ def test_code_is_where_its_words_are_or_takes_the_place_of_what_they_became() ->
     assert layout.fill(["Jetzt mache! rufen"], {0: wrong}) == "Jetzt <code>make it</code> rufen"
     lost = [[1, 0, 0, 0], [0, 0, 0, 1]]
     assert layout.fill(["Rufe jetzt"], {0: lost}) == "Rufe <code>make it</code> jetzt"
+    assert layout.fill(["Los!"], {0: [[0, 1, 0, 0]]}) == "<code>make it</code> Los!"
     last = html_layout("Call <code>it</code>", Lines(), True)
     assert last.fill(["Rufe"], {0: [[1, 0]]}) == "Rufe <code>it</code>"
     assert layout.fill([""], {0: []}).split() == ["<code>make", "it</code>"]
@@ -326,6 +333,7 @@ def test_a_mark_whose_words_are_taken_has_none() -> None:
     assert sorted([filled.count(">Junge</"), filled.count("></")]) == [1, 1], filled
 
 
+@pytest.mark.medium
 def test_notes_take_no_time() -> None:
     began = time.monotonic()
     html_layout("a dog<sup>1</sup> " * 20_000, Lines(by_sentence=True), True)

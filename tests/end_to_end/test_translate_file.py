@@ -35,13 +35,30 @@ def test_a_document_has_the_translations_of_its_sentences(calque: Run, run: Path
         assert "".join(part.partition("</w:t>")[0] for part in paragraph.split('xml:space="preserve">')[1:]) == expected
 
 
-def test_in_python_and_over_itself(run: Path, tmp_path: Path) -> None:
-    file = tmp_path / "a.html"
-    file.write_text("<p>b b i</p><p>i c d d g</p>")
+@pytest.mark.parametrize(
+    ("name", "text", "filled"),
+    [
+        ("a.html", "<p>b b i</p><p>i c d d g</p>", "<p>{0}</p><p>{1}</p>"),
+        ("a.md", "# b b i\n\n- i c d\n  d g\n", "# {0}\n\n- {1}\n"),
+        (
+            "a.po",
+            'msgid "b b i"\nmsgstr ""\nmsgid "i c d d g"\nmsgstr ""',
+            'msgid "b b i"\nmsgstr "{0}"\nmsgid "i c d d g"\nmsgstr "{1}"\n',
+        ),
+        (
+            "a.xlf",
+            '<xliff version="2.0"><segment><source>b b i</source></segment><segment><source>i c d d g</source></segment></xliff>',
+            '<xliff version="2.0"><segment><source>b b i</source><target>{0}</target></segment>'
+            "<segment><source>i c d d g</source><target>{1}</target></segment></xliff>",
+        ),
+    ],
+)
+def test_in_python_and_over_itself(run: Path, tmp_path: Path, name: str, text: str, filled: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
     loaded = package.load(run)
-    first, second = loaded.translate(["b b i", "i c d d g"])
     loaded.translate_file(file, file)
-    assert file.read_text() == f"<p>{first}</p><p>{second}</p>"
+    assert file.read_text() == filled.format(*loaded.translate(["b b i", "i c d d g"]))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +67,8 @@ def test_in_python_and_over_itself(run: Path, tmp_path: Path) -> None:
         ("a.doc", b"", "b.doc", "D540"),
         ("a.docx", b"no package", "b.docx", "D541"),
         ("a.srt", b"\xff", "b.srt", "D541"),
+        ("a.po", b"b b i", "b.po", "D541"),
+        ("a.xlf", b"<tmx/>", "b.xlf", "D541"),
         ("a.html", None, "b.html", "D101"),
         ("a.html", b"<p>b</p>", "none/b.html", "X408"),
         ("a.html", b"<p>b</p>", ".", "X408"),

@@ -22,10 +22,10 @@ def translate_file(
     invariant: bool,
     **options: Any,
 ) -> None:
-    """Translate a FILE and keep its layout: documents, slides, books, subtitles. Several RUNs are one ensemble.
+    """Translate a FILE and keep its layout: documents, slides, books, subtitles, messages. Several RUNs are one ensemble.
 
-    By its ending: txt, html, htm, xhtml, srt, vtt, docx, docm, pptx, odt, odp, ods, epub. Formats, links and notes inside a
-    sentence are put around the words that their words have become.
+    By its ending: txt, md, markdown, html, htm, xhtml, srt, vtt, docx, docm, pptx, odt, odp, ods, epub, po, pot, xlf, xliff.
+    Formats, links and notes inside a sentence are put around the words that their words have become.
     """
     with loading():
         from calque.workflow.document.translated import check_files

@@ -46,12 +46,12 @@ class Encoded(NamedTuple):
         return self.mark + text.encode(self.encoding, "xmlcharrefreplace")
 
 
-def decoded(body: bytes, declares: bool = True) -> Encoded:
-    """The text of these bytes: UTF-8 unless they begin otherwise. `declares`: it is HTML or XML. Raises Damaged."""
+def decoded(body: bytes, declares: bool = True, encoding: str = "utf-8") -> Encoded:
+    """The text of these bytes, in this encoding unless they begin otherwise. `declares`: it is HTML or XML. Raises Damaged."""
     mark = next((mark for mark in _BOMS if body.startswith(mark)), b"")
-    encoding = _BOMS.get(mark, "utf-8")
+    encoding = _BOMS.get(mark, encoding)
     if not mark and declares and (name := _declared(body[:_FIRST])):
-        encoding = _known(name.decode("latin-1"))
+        encoding = known_encoding(name.decode("latin-1"))
     try:
         text = body[len(mark) :].decode(encoding)
     except UnicodeDecodeError as fault:
@@ -78,7 +78,7 @@ def _declared(first: bytes) -> bytes | None:
     return None
 
 
-def _known(name: str) -> str:
+def known_encoding(name: str) -> str:
     """The encoding of this name. Raises Damaged."""
     try:
         found = _ALIASES.get(name.lower()) or codecs.lookup(name).name

@@ -6,12 +6,15 @@ from pathlib import PurePath
 from typing import Protocol
 
 from calque.ground.diagnostics import Place, error
+from calque.workflow.document.catalogues import read_catalogue
 from calque.workflow.document.encoded import Damaged, Encoded, decoded
 from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Lines
+from calque.workflow.document.markdown import read_markdown
 from calque.workflow.document.markup import html_layout
 from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, WORD, read_package
 from calque.workflow.document.subtitles import read_subtitles
+from calque.workflow.document.xliff import read_segments
 
 
 class Filled(Protocol):
@@ -56,6 +59,9 @@ _READERS: Mapping[str, Reader] = {
     "xhtml": _HTML,
     "srt": partial(_of_text, lambda text, lines, inline: read_subtitles(text, lines, False), False),
     "vtt": partial(_of_text, lambda text, lines, inline: read_subtitles(text, lines, True), False),
+    **dict.fromkeys(("md", "markdown"), partial(_of_text, read_markdown, False)),
+    **dict.fromkeys(("po", "pot"), read_catalogue),
+    **dict.fromkeys(("xlf", "xliff"), read_segments),
     **dict.fromkeys(("docx", "docm"), partial(read_package, WORD)),
     "pptx": partial(read_package, SLIDES),
     **dict.fromkeys(("odt", "odp", "ods"), partial(read_package, OPEN)),

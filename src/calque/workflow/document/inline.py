@@ -3,6 +3,7 @@
 import html
 import itertools
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -36,6 +37,7 @@ DEEPEST, MOST = 30, 100
 NEAR = 8
 """Characters beside an element in which its punctuation is looked for."""
 WORD = re.compile(r"[^ \t]+")
+_SPACELESS = re.compile(r"\S+")
 _LINE_ENDS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _ANY_TAG = re.compile(r"<[^<>]*>")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s/>.]*)")
@@ -171,12 +173,16 @@ def _without_space(pieces: Pieces) -> list[tuple[str, Kind]]:
 
 def has_glued(pieces: Pieces) -> bool:
     """Whether what is kept is a part of a word, so that it cannot take the place of one: `<code>String</code>s`."""
-    plain = [(text, kind is Kind.KEPT) for piece, kind in pieces if (text := plain_of(piece, kind))]
-    for (before, kept), (behind, follows) in itertools.pairwise(plain):
-        first, last = behind[0], before[-1]
-        if (kept and not (first.isspace() or first in CLOSERS)) or (
-            follows and not (last.isspace() or last in OPENERS)
-        ):
+    plain = "".join(itertools.starmap(plain_of, pieces))
+    words = [(found.start(), found.end()) for found in _SPACELESS.finditer(plain)]
+    end = 0
+    for piece, kind in pieces:
+        start, end = end, end + len(plain_of(piece, kind))
+        if kind is not Kind.KEPT or start == end:
+            continue
+        begin = words[bisect_right(words, start, key=lambda word: word[0]) - 1][0]
+        behind = words[bisect_left(words, end, key=lambda word: word[1])][1]
+        if plain[min(begin, start) : start].strip(OPENERS) or plain[end : max(end, behind)].strip(CLOSERS):
             return True
     return False
 
@@ -244,7 +250,9 @@ def _count_words(mark: Mark, plain: str, words: Sequence[tuple[int, int]]) -> No
     mark.spaced = not plain[:start][-1:].strip(), not plain[behind:][:1].strip()
     near = plain[max(0, start - NEAR) : start], plain[behind : behind + NEAR]
     text = plain[start:behind]
-    mark.ends = len(text) - len(text.lstrip(OPENERS)), len(text) - len(text.rstrip(CLOSERS))
+    if inside := text.split():
+        size, core = core_of(inside[-1])
+        mark.ends = core_of(inside[0])[0], len(inside[-1]) - size - len(core)
     mark.outside = bool(_OUTSIDE_BEFORE.search(near[0])), bool(_OUTSIDE_BEHIND.match(near[1]))
     mark.first = next((k for k, word in enumerate(words) if word[1] > start), len(words))
     mark.end = sum(word[0] < behind for word in words)
@@ -279,6 +287,13 @@ def plain_of(piece: str, kind: Kind) -> str:
     if kind is Kind.KEPT:
         return html.unescape(_ANY_TAG.sub("", piece))
     return piece if kind is Kind.TEXT else ""
+
+
+def core_of(text: str) -> tuple[int, str]:
+    """A text without punctuation at both ends, of which at least one character is left, and how much of it was in front."""
+    before = min(len(text) - len(text.lstrip(OPENERS)), len(text) - 1)
+    inner = text[before:]
+    return before, inner[: max(1, len(inner.rstrip(CLOSERS)))]
 
 
 def _inside(plain: str, word: tuple[int, int], start: int, behind: int) -> tuple[int, int] | None:

@@ -1,6 +1,5 @@
 """Paragraphs in XML as pieces to translate: of Word, PowerPoint and OpenDocument."""
 
-import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,11 +8,10 @@ from calque.workflow.document.coded import Code, Coded, Codes
 from calque.workflow.document.inline import NOTE, Kind
 from calque.workflow.document.items import Around, Item, Point, Text, joined, ranges, together, usual_format
 from calque.workflow.document.layout import Lines
-from calque.workflow.document.xml import Xml
+from calque.workflow.document.xml import Xml, text_of
 
 DEEPEST = 20
 """Elements inside each other whose text is translated; what is deeper stays as it is."""
-_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _SUPERSCRIPT = re.compile(r"vertAlign\s[^<>]*superscript|\bbaseline=\"[1-9]")
 LONGEST = 500
 """Runs of a field, at most; those of a longer one are read by themselves."""
@@ -166,7 +164,7 @@ class Paragraphs:
         name, end = self._name(at), self.xml.ends[at]
         if self.dialect.runs is None:
             if not self.xml.names[at]:
-                text = _text_of(self.xml.tokens[at : at + 1])
+                text = text_of(self.xml.tokens[at : at + 1])
                 return [Text(text)] if text else [Point(self.xml.tokens[at])]
         elif not self.xml.names[at]:
             return []
@@ -235,7 +233,7 @@ class Paragraphs:
 
     def _of_text(self, at: int, runs: Runs, format_: str) -> Iterator[Item]:
         """The text of a run; a tab in it divides, as one that is an element does."""
-        text = _text_of(self.xml.tokens[at + 1 : self.xml.ends[at]])
+        text = text_of(self.xml.tokens[at + 1 : self.xml.ends[at]])
         counts = not runs.mark or runs.mark in self.xml.tokens[at]
         code = self._code(format_)
         for k, part in enumerate((text if counts else text.strip()).split("\t")):
@@ -257,12 +255,6 @@ class Paragraphs:
 
     def _has_paragraphs(self, at: int) -> bool:
         return any(self._name(k) in self.dialect.paragraphs for k in range(at, self.xml.ends[at]))
-
-
-def _text_of(tokens: Sequence[str]) -> str:
-    """The escaped text of tokens, without comments."""
-    parts = (_CDATA.sub(lambda found: html.escape(found[1], quote=False), token) for token in tokens)
-    return "".join(part for part in parts if not part.startswith("<"))
 
 
 def _plain(format_: str) -> str:

@@ -4,7 +4,7 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from calque.workflow.document.inline import CLOSERS, OPENERS, WORD, Kind, Mark, MarkedLine, Shares, plain_of
+from calque.workflow.document.inline import WORD, Kind, Mark, MarkedLine, Shares, core_of, plain_of
 
 
 def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
@@ -15,7 +15,7 @@ def written(line: MarkedLine, translation: str, shares: Shares | None) -> str:
         shares = [[float(k * count // max(1, len(words)) == s) for s in range(count)] for k in range(len(words))]
     spelled = _spelled(line, words)
     inside_words = {id(mark) for _, some in spelled.values() for mark in some}
-    placed = _placed(_known(line.marks, inside_words, words), shares, 0, len(words), count)
+    placed = _placed(_known(line.marks, inside_words, words, shares), shares, 0, len(words), count)
     writer = _Writer(words, spelled, *_outside(placed, words))
     writer.inside(placed, 0, len(words))
     return "".join(writer.out)
@@ -48,30 +48,38 @@ def _spelled(line: MarkedLine, words: Sequence[str]) -> Spelled:
     return found
 
 
-def core_of(text: str) -> tuple[int, str]:
-    """A text without punctuation at both ends, of which at least one character is left, and how much of it was in front."""
-    before = min(len(text) - len(text.lstrip(OPENERS)), len(text) - 1)
-    inner = text[before:]
-    return before, inner[: max(1, len(inner.rstrip(CLOSERS)))]
+def _known(
+    marks: Sequence[Mark], removed: set[int], words: Sequence[str], shares: Shares, taken: set[int] | None = None
+) -> list[Mark]:
+    """The marks whose `id` is not among `removed`; what is kept is at the words that are the same, each at others of them.
 
-
-def _known(marks: Sequence[Mark], removed: set[int], words: Sequence[str]) -> list[Mark]:
-    """The marks whose `id` is not among `removed`; what is kept is at the words that are the same."""
+    `taken`: words that are some mark's.
+    """
+    taken = set() if taken is None else taken
     left = (mark for mark in marks if id(mark) not in removed)
-    return [replace(mark, inner=_known(mark.inner, removed, words), at=_same(mark, words)) for mark in left]
+    return [
+        replace(mark, at=_same(mark, words, shares, taken), inner=_known(mark.inner, removed, words, shares, taken))
+        for mark in left
+    ]
 
 
-def _same(mark: Mark, words: Sequence[str]) -> tuple[int, int] | None:
-    """The words of a translation that are those that a mark keeps, but for punctuation at both ends."""
+def _same(mark: Mark, words: Sequence[str], shares: Shares, taken: set[int]) -> tuple[int, int] | None:
+    """The words of a translation that are those that a mark keeps, but for punctuation at both ends; of several those that
+    attend most to it."""
     kept = WORD.findall(plain_of(mark.kept, Kind.KEPT)) if mark.kept else []
-    n = len(kept)
-    found = (k for k in range(len(words) - n + 1) if n and _core(words[k : k + n]) == _core(kept))
-    first = next(found, None)
-    return None if first is None else (first, first + n)
+    n, core = len(kept), _core(kept)
+    if not n:
+        return None
+    found = [k for k in range(len(words) - n + 1) if k not in taken and _core(words[k : k + n]) == core]
+    if not found:
+        return None
+    first = max(found, key=lambda k: sum(sum(row[mark.first : mark.end]) for row in shares[k : k + n]))
+    taken |= {*range(first, first + n)}
+    return first, first + n
 
 
 def _core(words: Sequence[str]) -> str:
-    return core_of(" ".join(words))[1]
+    return core_of(" ".join(words))[1] if words else ""
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,12 @@ def _fitting(
         where = free[0 if mark.first == 0 else -1]
         at = where[0 if mark.first == 0 else 1]
         return at, at, where
+    if mark.first == mark.end:
+        low, high = free[0][0], free[-1][1]
+        at = _best(mark, shares, low, high, count)[1]
+        where = min(free, key=lambda one: max(one[0] - at, at - one[1], 0))
+        at = min(max(at, where[0]), where[1])
+        return at, at, where
     score, first, end, where = max(
         ((*_best(mark, shares, *each, count), each) for each in free), key=lambda fit: fit[0]
     )
@@ -132,8 +146,10 @@ def _best(mark: Mark, shares: Shares, low: int, high: int, count: int) -> tuple[
             total, begin = 0.0, k
         total += share
         best = max(best, (total, begin, k + 1), key=lambda one: one[0])
-    if mark.kept is not None and best[0] <= 0:  # it would take the place of a word that comes from another
-        return _border(lambda row: sum(row[: mark.first]), shares, low, high, mark.end == count)
+    # It would take the place of a word that comes from another, or of all words.
+    if mark.kept is not None and (best[0] <= 0 or best[2] - best[1] == len(shares)):
+        fit, first, end = _border(lambda row: sum(row[: mark.first]), shares, low, high, mark.end == count)
+        return fit - len(shares) - 1, first, end  # worse than any words'
     return best
 
 
@@ -162,12 +178,28 @@ def _outside(marks: Sequence[_Placed], words: Sequence[str]) -> tuple[Outside, O
     while left:
         one = left.pop()
         if one.first < one.end and one.mark.outside[0] and one.first not in before:
-            before[one.first] = max(0, core_of(words[one.first])[0] - one.mark.ends[0]), one
+            before[one.first] = _size_before(one.mark, words[one.first]), one
         if one.end and one.mark.outside[1] and one.end - 1 not in behind:
-            size, core = core_of(words[one.end - 1])
-            behind[one.end - 1] = max(0, len(words[one.end - 1]) - size - len(core) - one.mark.ends[1]), one
+            behind[one.end - 1] = _size_behind(one.mark, words[one.end - 1]), one
         left += reversed(one.inner)
     return before, behind
+
+
+def _size_before(mark: Mark, word: str) -> int:
+    """How many characters of punctuation stand in front of an element that begins with this word."""
+    kept = WORD.findall(plain_of(mark.kept, Kind.KEPT)) if mark.kept else []
+    if kept and kept[0] in word:
+        return word.index(kept[0])
+    return max(0, core_of(word)[0] - mark.ends[0])
+
+
+def _size_behind(mark: Mark, word: str) -> int:
+    """And behind one that ends with it."""
+    kept = WORD.findall(plain_of(mark.kept, Kind.KEPT)) if mark.kept else []
+    if kept and kept[-1] in word:
+        return len(word) - word.rindex(kept[-1]) - len(kept[-1])
+    size, core = core_of(word)
+    return max(0, len(word) - size - len(core) - mark.ends[1])
 
 
 class _Writer:
@@ -186,23 +218,41 @@ class _Writer:
         """The words [low, high) with these marks."""
         for one in marks:
             self._write(low, one.first)
-            point = one.first == one.end
-            if not point or one.mark.spaced[0]:
-                self._space(one.first)
-            if one.mark.kept and one.mark.spaced[0] and 0 < one.first == len(self._words):
-                self.out.append(" ")
-            if self._before.get(one.first, (0, None))[1] is one:
-                self._begin(one.first)
-            self.out.append(one.mark.opening)
-            self._contents(one)
-            self.out.append(one.mark.closing)
-            size, of = self._behind.get(one.end - 1, (0, None))
-            if of is one and size:
-                self._text(self._words[one.end - 1][-size:])
-            if point and all(one.mark.spaced) and 0 < one.first < len(self._words):
-                self.out.append(" ")
+            self._mark(one)
             low = one.end
         self._write(low, high)
+
+    def _mark(self, one: _Placed) -> None:
+        self._space_before(one)
+        if self._before.get(one.first, (0, None))[1] is one:
+            self._begin(one.first)
+        lead, trail = self._beside(one)
+        self._text(lead)
+        self.out.append(one.mark.opening)
+        self._contents(one)
+        self.out.append(one.mark.closing)
+        self._text(trail)
+        size, of = self._behind.get(one.end - 1, (0, None))
+        if of is one and size:
+            self._text(self._words[one.end - 1][-size:])
+        spaced = one.first == one.end and all(one.mark.spaced) and one.first < len(self._words)
+        if spaced and (one.first or one.mark.kept is not None):
+            self.out.append(" ")
+
+    def _space_before(self, one: _Placed) -> None:
+        if one.first < one.end or one.mark.spaced[0]:
+            self._space(one.first)
+        if one.mark.kept and one.mark.spaced[0] and 0 < one.first == len(self._words):
+            self.out.append(" ")
+
+    def _beside(self, one: _Placed) -> tuple[str, str]:
+        """The punctuation beside what is kept that stands inside all elements around it."""
+        if one.mark.kept is None or one.mark.at != (one.first, one.end):
+            return "", ""
+        first, last = self._words[one.first], self._words[one.end - 1]
+        begin, end = _size_before(one.mark, first), len(last) - _size_behind(one.mark, last)
+        outside = self._size(self._before, one.first), len(last) - self._size(self._behind, one.end - 1)
+        return first[outside[0] : begin], last[end : outside[1]]
 
     def _contents(self, one: _Placed) -> None:
         if one.mark.kept is not None:

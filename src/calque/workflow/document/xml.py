@@ -1,8 +1,9 @@
 """XML as it is written: its tags, comments and texts, and which tags belong together."""
 
+import html
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from xml.parsers import expat
 
 from calque.workflow.document.encoded import Damaged, decoded
@@ -10,6 +11,7 @@ from calque.workflow.document.encoded import Damaged, decoded
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|</?([^\s/>\"'=<]+)(?:[^<>\"']+|\"[^\"]*\"|'[^']*')*+>|[^<]+", re.DOTALL
 )
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 
 
 class Xml:
@@ -57,6 +59,12 @@ class Xml:
         tags = itertools.islice((t for t, name in zip(self.tokens, self.names, strict=True) if name), 20)
         found = next(filter(None, map(declared.search, tags)), None)
         return None if found is None else f"{found[1]}:" if found[1] else ""
+
+
+def text_of(tokens: Sequence[str]) -> str:
+    """The escaped text of tokens, without comments."""
+    parts = (_CDATA.sub(lambda found: html.escape(found[1], quote=False), token) for token in tokens)
+    return "".join(part for part in parts if not part.startswith("<"))
 
 
 def _check(text: str) -> None:
