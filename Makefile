@@ -1,6 +1,6 @@
 # make install   sets up .venv; every other target does so first
 # make demo      trains a small model on a corpus that it makes itself, and translates: one to three minutes on two cores
-# make test      the fast tests: seven minutes on two slow cores, less on others
+# make test      the fast tests: five and a half minutes on two slow cores, less on others
 #                make test PART=2/90: also a ninetieth of the slow ones and a quarter of those that last seconds, as CI does
 # make test-isa  the tests of numbers as on lesser processors, without and with AVX2: one minute
 # make soak      all other tests, or with PART those of that part

@@ -9,9 +9,11 @@ translation, where there was none, has to be its source. No model is needed: the
 """
 
 import argparse
+import contextlib
 import io
 import json
 import re
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -80,7 +82,9 @@ def of_markdown(body: bytes, filled: bool) -> Contents:
 def of_catalogue(body: bytes, filled: bool) -> Contents:
     """The translations of a catalogue. One that was not there, or is a source where it is `filled`, counts as `source`."""
     found = {}
-    for entry in read_po(io.BytesIO(body)):
+    with contextlib.redirect_stdout(sys.stderr):  # babel prints what it finds wrong
+        entries = [*read_po(io.BytesIO(body))]
+    for entry in entries:
         sources, strings = ([*x] if isinstance(x, list | tuple) else [str(x)] for x in (entry.id, entry.string))
         plain = ["".join(source.split()) for source in sources]
         texts = ["".join(string.split()) for string in strings]
@@ -130,12 +134,15 @@ def main() -> None:
     texts: list[str] = []
     elements: list[str] = []
     for file in files:
+        of_kind, body = KINDS[ending(file)], file.read_bytes()
         try:
-            made = put_back(file)
+            before, after = of_kind(body, False), of_kind(put_back(file), True)
         except CalqueError as fault:
             refused[file.name] = message(fault.diagnostics[0])
             continue
-        before, after = KINDS[ending(file)](file.read_bytes(), False), KINDS[ending(file)](made, True)
+        except UnicodeDecodeError as fault:
+            refused[file.name] = f"not by Calque, but by the library that compares: {fault}"
+            continue
         changed = [name for name in before if before[name] != after.get(name)]
         texts += [f"{file.name}: {name}" for name in changed if name not in after or before[name][0] != after[name][0]]
         elements += [f"{file.name}: {name}" for name in changed if name in after and before[name][1] != after[name][1]]

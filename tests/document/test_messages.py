@@ -117,12 +117,16 @@ def test_a_translation_that_loses_a_placeholder_or_turns_two_is_none() -> None:
     )
 
 
-@pytest.mark.parametrize(("named", "encoding"), [("ISO-8859-1", "latin-1"), ("CHARSET", "utf-8"), ("utf-8", "utf-8")])
-def test_a_catalogue_is_written_in_utf_8(named: str, encoding: str) -> None:
-    text = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={named}\\n"\nmsgid "é"\nmsgstr ""\n'
-    filled = shouted("a.po", text.encode(encoding)).decode()
-    assert filled == text.replace('é"\nmsgstr "', 'é"\nmsgstr "É').replace(
-        named, "utf-8" if named == "utf-8" else "UTF-8"
+@pytest.mark.parametrize(
+    ("named", "encoding", "letter"),
+    [("ISO-8859-1", "latin-1", "é"), (" koi8-r", "koi8-r", "ж"), ("CHARSET", "utf-8", "é"), ("utf-8", "utf-8", "é")],
+)
+def test_a_catalogue_is_written_in_utf_8(named: str, encoding: str, letter: str) -> None:
+    head = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={named}\\n"\n'
+    message = f'msgid "{letter}"\nmsgstr ""\n'
+    filled = shouted("a.po", (head + message).encode(encoding)).decode()
+    assert filled == head.replace(named, named if named == "utf-8" else "UTF-8") + message.replace(
+        'msgstr ""', f'msgstr "{letter.upper()}"'
     )
 
 

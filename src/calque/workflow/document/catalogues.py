@@ -12,7 +12,7 @@ from calque.workflow.document.inline import Kind, Shares
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.messages import is_choice, keeps_places, message_pieces
 
-_CHARSET = re.compile(rb"(?<=charset=)([\w-]+)")
+_CHARSET = re.compile(rb"charset=\s*([\w-]+)")
 _STRING = r'"((?:[^"\\]|\\.)*)"\s*'
 _FIELD = re.compile(rf"\s*(msgctxt|msgid|msgid_plural|msgstr(?:\[(\d+)\])?)\s*{_STRING}")
 _MORE = re.compile(rf"\s*{_STRING}")
@@ -112,7 +112,7 @@ def _text_of(body: bytes) -> str:
     text = decoded(body, False, encoding).text
     if named is None or (encoding == "utf-8" and named[1] != b"CHARSET"):
         return text
-    return text.replace(f"charset={named[1].decode('latin-1')}", "charset=UTF-8", 1)
+    return text.replace(named[0].decode("latin-1"), "charset=UTF-8", 1)
 
 
 def _untranslated(rows: Sequence[str]) -> Iterator[tuple[str, _Field]]:

@@ -26,9 +26,9 @@ class Code:
     verbatim: bool = False
     """whether its words stand in the file as they are"""
     instead: bool = False
-    """whether `before` stands in place of its words"""
+    """whether `before` is written in place of its words"""
     empty: bool = True
-    """whether it stands there without words, too"""
+    """whether it is also written where it has no words"""
 
 
 class Codes:
@@ -83,7 +83,7 @@ class _Writer:
 
     def written(self, text: str) -> str:
         at, seen = 0, ""
-        while text != seen:  # what stands around nothing but that has no words either
+        while text != seen:  # until no such code is left: some stand around nothing but others
             seen, text = text, _NO_WORDS.sub(self._without_words, text)
         for found in _CODE.finditer(text):
             self._text(text[at : found.start()])

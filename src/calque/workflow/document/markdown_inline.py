@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ATTRIBUTES = re.compile(r"\{:?[ \t]*(?:[.#]|[\w-]+=)[^{}\n]*\}")
 _GLUED = re.compile(rf"{_ATTRIBUTES.pattern}|<!--.*?-->", re.DOTALL)
-"""What belongs to a link, or to code, that it stands behind."""
+"""Attributes, or a comment, directly behind a link or code: they belong to it."""
 _SIGNS = re.compile(r"[${<]|\[\^|\\\(")
 _MASKED = re.compile(
     r"(?P<span>(?P<marks>`+)(?!`).{1,2000}?(?<!`)(?P=marks)(?!`))"
@@ -29,7 +29,7 @@ _MASKED = re.compile(
     rf"|(?P<element>{KEPT_ELEMENT.pattern})|(?P<put>\{{\{{[^{{}}\n]{{0,300}}\}}\}}|\{{%[^\n]{{0,300}}?%\}})",
     re.DOTALL | re.MULTILINE,
 )
-"""What the parser does not know: references to notes, attributes, formulas, code in HTML, and what programs put in."""
+"""What the parser does not know: references to notes, attributes, formulas, code in HTML, placeholders."""
 _FIRST, _LAST = 0xE000, 0xF8FF
 """Characters of private use, of which one stands for each of these while the parser reads a text."""
 _PRIVATE = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
@@ -80,7 +80,7 @@ class Pieces:
         self._links: list[int] = []
         """Where the texts of the links that are open begin."""
         self._glued = ""
-        """What belongs to a link, which the parser takes for the beginning of what is behind it."""
+        """What is directly behind a link or code and belongs to it; for the parser it is the beginning of the next part."""
         self._inside, self._point = (Kind.INSIDE, Kind.POINT) if inline else (Kind.BETWEEN, Kind.BETWEEN)
 
     @property
@@ -204,7 +204,7 @@ class Pieces:
             raise Unfound
 
     def _glue(self) -> str:
-        """What belongs to what stands in front of it."""
+        """Attributes or a comment directly behind a link or code."""
         if found := _GLUED.match(self._source, self._at):
             self._glued = self._take(found[0])
         return self._glued

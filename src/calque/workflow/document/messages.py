@@ -20,7 +20,7 @@ PLACEHOLDER = "|".join(
         r"\b(?:https?|ftp)://[^\s<>\"']*[\w/]",
     ]
 )
-"""What programs put something else for."""
+"""What programs replace by a value."""
 _TAG = r"</?[A-Za-z][^\s/>\"'<]*+(?:\"[^\"]*\"|'[^']*'|[^'\"<>])*+>"
 _ELEMENT = (
     r"<(?P<code>code|kbd|samp|script|style)\b[^<>]*>[^<>]*</(?P=code)>"

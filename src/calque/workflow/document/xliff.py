@@ -20,7 +20,7 @@ _ATTRIBUTE = re.compile(r"\s([\w:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NEW = {"new", "needs-translation", "initial"}
 """States of targets that are copies of their sources."""
 _MARKUP = re.compile(r"<((?:[^\s<>/]+:)?(?:bpt|ept|ph|it))\b[^<>]*(?<!/)>.*?</\1>|<[^<>]*>", re.DOTALL)
-"""Elements, with what stands in those that hold markup of another format."""
+"""Tags, and whole elements whose content is markup of another format."""
 _DRAFT = ' state="needs-review-translation" state-qualifier="mt-suggestion"'
 """What a translation of version 1.2 says of itself."""
 
@@ -144,7 +144,7 @@ class _Reader:
                 yield from self._standing(at, markup, codes)
 
     def _standing(self, at: int, markup: str, codes: Codes) -> Iterator[tuple[str, Kind]]:
-        """An element without words: what stands for a placeholder is one."""
+        """An element without words. Where it names a placeholder, the model reads that name as a word."""
         said = [html.unescape(self._attribute(at, name)) for name in ("equiv-text", "equiv", "disp")]
         put = next((one for one in [*said, self._words(at)] if re.fullmatch(PLACEHOLDER, one)), None)
         if put is not None and self._inside is Kind.INSIDE:

@@ -33,7 +33,7 @@ class Xml:
             name = found[1] if found[1] and not found[1].startswith("!") else ""
             self.names.append(("/" if found[0].startswith("</") else "") + name)
         if sum(map(len, self.tokens)) != len(text):
-            raise Damaged("its tags cannot be told apart")
+            raise Damaged("where its tags begin and end is not clear")
         self.ends = [*range(len(self.tokens))]
         opened: list[int] = []
         for k, name in enumerate(self.names):
