@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from calque.decode.best_words import first_of_best
 from calque.ground.diagnostics import CalqueError
 from calque.layers.history import History
 from calque.native import build, kernels
@@ -94,57 +93,6 @@ def test_a_row_is_the_same_alone_and_with_two_threads(native: Kernels, dtype: to
         torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize(("n", "first", "reward"), [(1, 2, 0.0), (5, 3, 0.5), (20, 2, -0.5)])
-@pytest.mark.parametrize("some", [False, True])
-def test_best_words(native: Kernels, n: int, first: int, reward: float, threads: int, some: bool) -> None:
-    x, w, b = torch.randn(21, 32), torch.randn(90, 32), torch.randn(90)
-    weight, end, before = native.pack(w, torch.int8), 2, torch.get_num_threads()
-    logits, forbidden = native.product(x, weight, b), None
-    if some:  # of three rows each, among them whole strips
-        forbidden = torch.rand(7, 90) < 0.6
-        forbidden[:, 34:66], forbidden[:, :4] = True, False
-        logits = logits.masked_fill(forbidden.repeat_interleave(3, 0), -torch.inf)
-    try:
-        torch.set_num_threads(threads)
-        best = native.best(x, weight, b, n, first, end, reward, forbidden=forbidden)
-    finally:
-        torch.set_num_threads(before)
-    torch.testing.assert_close(best.total, logits.logsumexp(1))
-    assert torch.equal(best.end, logits[:, end])
-    logits[:, end] -= reward
-    logits[:, :first] = -torch.inf
-    want = logits.sort(dim=1, descending=True, stable=True)
-    assert torch.equal(best.logits, want.values[:, :n])
-    there = best.logits > -torch.inf
-    assert torch.equal(best.words[there], want.indices[:, :n][there])
-
-
-def test_equal_words_come_in_their_order(native: Kernels) -> None:
-    best = native.best(torch.ones(2, 16), native.pack(torch.ones(50, 16), torch.bfloat16), None, 4, 3, 2)
-    assert best.words.tolist() == [[3, 4, 5, 6]] * 2
-
-
-@pytest.mark.parametrize("beam", [2, 5])
-def test_hypotheses_go_on_as_torch_says(native: Kernels, beam: int) -> None:
-    """With few different numbers many are equal, and some hypotheses are empty."""
-    each, sentences, end = 2 * beam, 40, 2
-    logits = -torch.randint(0, 6, (sentences * beam, each)).float()
-    words, live = torch.randint(2, 30, logits.shape), -torch.randint(0, 3, (sentences, beam)).float()
-    live[torch.rand(live.shape) < 0.2] = -torch.inf
-    total = torch.randint(0, 2, (sentences * beam,)).float()
-    found = native.continued(logits, words, live, total, end)
-    logp, order = first_of_best(((logits - total[:, None]).view(-1, beam, each) + live[:, :, None]).flatten(1), each)
-    assert torch.equal(found.logp, logp)
-    assert torch.equal(found.parents, order // each)
-    assert torch.equal(found.words, words.view(sentences, -1).gather(1, order))
-    for one in range(sentences):
-        here = slice(one * beam, (one + 1) * beam)
-        alone = native.continued(logits[here], words[here], live[one : one + 1], total[here], end)
-        assert alone.ends == bool((found.words[one] == end).any())
-        assert alone.moved == (found.parents[one, :beam].tolist() != list(range(beam)))
-
-
 @pytest.mark.parametrize("past", [0, 3, 9])
 def test_hypotheses_take_their_past_with_them(native: Kernels, past: int) -> None:
     rows, history = torch.tensor([3, 3, 5, 1, 0, 1]), History.new(6, 9, 3, torch.device("cpu"))._replace(at=past)
@@ -202,6 +150,30 @@ def test_attention_looks_past_padding(native: Kernels) -> None:
     short = native.attend(q[:2], keys[:1, :, :5], values[:1, :, :5], 5, 1.0)
     assert torch.equal(got[:2], short)
     torch.testing.assert_close(got[2], values[1, 0, :, 0].mean(0))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("heads", "width"), [(1, 1), (4, 16), (3, 83)])
+@pytest.mark.parametrize("same", [True, False])
+def test_sums_of_given_weights(native: Kernels, dtype: torch.dtype, heads: int, width: int, same: bool) -> None:
+    """Some weights are zero, in front, behind and between; behind a sentence there is no number."""
+    lengths, longest = torch.tensor([9, 0, 1, 4, 7]), 9
+    weights = torch.randn(1 if same else 5, heads, 6, longest)
+    weights[torch.rand(weights.shape) < 0.5] = 0
+    values = torch.randn(5, longest, heads * width).to(dtype)
+    there = torch.arange(longest) < lengths[:, None]
+    wanted = (values.double() * there[:, :, None]).view(5, longest, heads, width).permute(0, 2, 1, 3)
+    wanted = (weights.double() @ wanted).transpose(1, 2).flatten(2)
+    values[~there] = torch.nan
+    got = native.weigh(weights, values, lengths)
+    assert got.dtype == dtype
+    torch.testing.assert_close(got.double(), wanted, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+    whole = native.weigh(weights[:1], values[:1], None)
+    assert torch.equal(whole, got[:1])
+    alone = [
+        native.weigh(weights[:1] if same else weights[i, None], values[i, None], lengths[i, None]) for i in range(5)
+    ]
+    assert torch.equal(torch.cat(alone), got)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -278,15 +250,6 @@ def test_kernels_are_compiled_once(tmp_path: Path) -> None:
     made = file.stat().st_mtime_ns
     build.load(build.available()[0])
     assert file.stat().st_mtime_ns == made
-
-
-def test_rows_with_few_words_have_the_end_once(native: Kernels) -> None:
-    x, weight = torch.randn(3, 32), native.pack(torch.randn(90, 32), torch.float32)
-    forbidden = torch.ones(3, 90, dtype=torch.bool)
-    forbidden[:, [2, 7]] = False
-    best = native.best(x, weight, None, 8, 2, 2, forbidden=forbidden)
-    assert ((best.words == 2).sum(1) == 1).all()
-    assert ((best.logits > -torch.inf).sum(1) == 2).all()
 
 
 def test_rows_of_another_width_are_refused(native: Kernels) -> None:

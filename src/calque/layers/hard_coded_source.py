@@ -10,6 +10,7 @@ from calque.layers.contract import DECODER, Context, Example, Fault, Parts, Site
 from calque.layers.cost import HERE, Cost, Held, Products
 from calque.layers.fixed import FixedArgs, FixedAttention, inverse
 from calque.layers.state import Foreseen, State, accumulated
+from calque.native.kernels import kernels_for
 from calque.native.program import Program, Value
 
 
@@ -105,20 +106,21 @@ class HardCodedSourceAttention(FixedAttention):
         """The outputs at the first `places` positions of every sentence, and with a recorder the weights."""
         point, heads = ctx.sources[self.args.from_.key], len(self.args.offsets)
         v = self.v(self.part("from")(point.value, Context(mask=point.mask, like=ctx.like, record=ctx.record)))
-        if point.mask is not None:
-            v = v * point.mask[:, :, None].to(v.dtype)
-        kind = accumulated(v.dtype)
-        apart = v.to(kind).unflatten(2, (heads, -1)).transpose(1, 2)
         lengths = None if point.mask is None else point.mask.sum(1)
-        weights = self._weights(places, v.shape[1], lengths, v.device).to(kind)
-        contexts = (
-            torch.matmul(weights, apart).transpose(1, 2).flatten(2).contiguous()
-        )  # heads of one number are a view
+        weights = self._weights(places, v.shape[1], lengths, v.device)
+        if (kernels := kernels_for(v)) is not None:
+            contexts = kernels.weigh(weights, v, lengths)
+        else:
+            if point.mask is not None:
+                v = v * point.mask[:, :, None].to(v.dtype)
+            apart = v.to(accumulated(v.dtype)).unflatten(2, (heads, -1)).transpose(1, 2)
+            summed = torch.matmul(weights.to(apart.dtype), apart).transpose(1, 2).flatten(2)
+            contexts = summed.to(v.dtype).contiguous()  # heads of one number are a view
         recorded = None
         if ctx.record is not None:
             seen = 1 if point.mask is None else point.mask[:, None, None].to(v.dtype)
             recorded = weights.to(v.dtype).expand(len(v), -1, -1, -1) * seen
-        return Foreseen(self.out(contexts.to(v.dtype)), recorded)
+        return Foreseen(self.out(contexts), recorded)
 
     def _weights(
         self, places: int, source: int, lengths: Tensor | None, device: torch.device
@@ -140,4 +142,5 @@ class HardCodedSourceAttention(FixedAttention):
             return weights
         if lengths is not None:
             weights = weights * (j < lengths[:, None, None, None])
-        return weights * inverse(weights.sum(-1, keepdim=True))
+        # Running sums add up one after the other, so that zeros behind a sentence change nothing.
+        return weights * inverse(weights.cumsum(-1)[..., -1:])

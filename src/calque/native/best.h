@@ -2,7 +2,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "products.h"
 
@@ -10,13 +12,19 @@ namespace {
 
 constexpr float LOG2_E = 1.44269504f;
 
-// The n best of a row so far, the best first, of equals the first; and log sum exp as highest + log(sum).
+// Words whose exponentials are summed apart. No thread has a part of them, so that the sum of a row does not depend on how many there are.
+constexpr int64_t SPAN = 512;
+// By how much a logit may be above the one that is taken from all of a span: exponentials of the difference are still small.
+constexpr float ABOVE = 16;
+
+// The n best of a row so far, the best first, of equals the first.
 struct Best {
     float* value;   // of n, with room for whole vectors
     int32_t* word;  // likewise
     int n;
     float bound = NOTHING;  // the last of them
-    float highest = NOTHING, end = NOTHING;
+    float end = NOTHING, taken = NOTHING;  // from the logits of a span, before their exponentials are added up
+    int64_t span = 0;
     Floats sum{};
 
     // x, which is above the bound, takes its place; the last leaves.
@@ -86,16 +94,54 @@ struct Found {
     float *ends, *logs;
 };
 
+// Of every row the sums of exp(y - taken) over the words of each span.
+struct Exponentials {
+    int64_t spans;
+    std::vector<float> taken, sums;
+    Exponentials(int64_t count, int64_t words) : spans((words + SPAN - 1) / SPAN), taken(spans * count, NOTHING), sums(spans * count) {}
+
+    // What a row has of a span, which is at its end. Functions of their own: they are rarely called, and where a product and a sum that
+    // follows it are in one function, a compiler may round them once or twice.
+    __attribute__((noinline)) void keep(int64_t row, Best& best) {
+        if (best.taken == NOTHING) return;
+        taken[row * spans + best.span] = best.taken, sums[row * spans + best.span] = sum_of(best.sum);
+        best.taken = NOTHING;
+    }
+    static __attribute__((noinline)) void take_more(Best& best, float highest) {
+        best.sum = best.taken == NOTHING ? Floats{} : best.sum * std::exp(best.taken - highest);
+        best.taken = highest;
+    }
+
+    // What is behind the end of a row, or forbidden, is -inf; `high` are the largest of both.
+    void add(int64_t row, Best& best, int64_t column, Floats high, Floats y, const Floats* y2) {
+        if (column / SPAN != best.span) keep(row, best), best.span = column / SPAN;
+        if (any_above(high, best.taken + ABOVE)) take_more(best, max_of(high));
+        if (best.taken == NOTHING) return;
+        best.sum += power_of_two((y - best.taken) * LOG2_E);
+        if (y2) best.sum += power_of_two((*y2 - best.taken) * LOG2_E);
+    }
+
+    // log sum exp of a row.
+    float log_of(int64_t row) const {
+        const float *here = &taken[row * spans], highest = *std::max_element(here, here + spans);
+        double sum = 0;
+        for (int64_t i = 0; i < spans; i++)
+            if (here[i] != NOTHING) sum += double(sums[row * spans + i] * std::exp(here[i] - highest));
+        return float(highest + std::log(sum));
+    }
+};
+
 struct Search {
     std::vector<Best>& all_best;
     int64_t count;
     const Asked& asked;
+    Exponentials* sums;  // null: not wanted
 
     void pair(int part, int64_t row, int64_t column, Floats y, Floats y2) const {
         Best& best = all_best[part * count + row];
         if (!asked.hide(row, column, y, y2)) return;
         const Floats high = largest(y, y2);
-        if (asked.sums) add(best, high, y, &y2);
+        if (sums) sums->add(row, best, column, high, y, &y2);
         // Nearly all words are neither special nor among the best so far.
         if (asked.plain(column) && !any_above(high, best.bound)) return;
         look(best, column, STRIP, y);
@@ -105,20 +151,8 @@ struct Search {
     void some(int part, int64_t row, int64_t column, int some, Floats y) const {
         Best& best = all_best[part * count + row];
         asked.hide(row, column, some, y);
-        if (asked.sums) add(best, y, y, nullptr);
+        if (sums) sums->add(row, best, column, y, y, nullptr);
         look(best, column, some, y);
-    }
-
-    // To the sum of exponentials. What is behind the end of a row, or forbidden, is -inf.
-    void add(Best& best, Floats high, Floats y, const Floats* y2) const {
-        if (any_above(high, best.highest)) {
-            const float highest = max_of(high);
-            best.sum = best.sum * (best.highest == NOTHING ? 0.0f : std::exp(best.highest - highest));
-            best.highest = highest;
-        }
-        if (best.highest == NOTHING) return;
-        best.sum += power_of_two((y - best.highest) * LOG2_E);
-        if (y2) best.sum += power_of_two((*y2 - best.highest) * LOG2_E);
     }
 
     void look(Best& best, int64_t column, int some, Floats y) const {
@@ -146,25 +180,22 @@ void best_of(const T* x, int64_t count, const Weights& w, const Asked& asked, Fo
     std::vector<Best> all_best(threads * count);
     for (int64_t i = 0; i < threads * count; i++)
         all_best[i].value = &value[i * line], all_best[i].word = &word[i * line], all_best[i].n = n;
-    Search search{all_best, count, asked};
-    product(laid_out<Item>(x, w.width, count, w.width), w, threads, search);
+    std::unique_ptr<Exponentials> sums(asked.sums ? new Exponentials(count, w.out) : nullptr);
+    Search search{all_best, count, asked, sums.get()};
+    product(laid_out<Item>(x, w.width, count, w.width), w, threads, search, sums ? SPAN / (2 * STRIP) : 1);
     for (int64_t row = 0; row < count; row++) {
         Best& best = all_best[row];
-        float sum = sum_of(best.sum);
+        if (sums) sums->keep(row, best);
         for (int part = 1; part < threads; part++) {  // later threads have later words
             Best& other = all_best[part * count + row];
+            if (sums) sums->keep(row, other);
             for (int i = 0; i < n && other.value[i] > best.bound; i++) best.add(other.value[i], other.word[i]);
             best.end = std::max(best.end, other.end);
-            const float high = std::max(best.highest, other.highest);
-            if (asked.sums && high != NOTHING) {
-                sum = sum * std::exp(best.highest - high) + sum_of(other.sum) * std::exp(other.highest - high);
-                best.highest = high;
-            }
         }
         std::copy_n(best.value, n, found.values + row * n);
         std::copy_n(best.word, n, found.words + row * n);
         found.ends[row] = best.end;
-        found.logs[row] = best.highest + std::log(sum);
+        found.logs[row] = sums ? sums->log_of(row) : NOTHING;
     }
 }
 

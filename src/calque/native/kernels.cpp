@@ -126,6 +126,18 @@ void calque_attend(const Attention* a, int type, const void* q, void* keys, void
     type == 4 ? ATTEND(float) : ATTEND(Half);
 }
 
+// `lengths`: of each sentence; null: the longest. `apart`: numbers from the weights of a sentence to those of the next.
+void calque_weigh(const float* weights, int64_t apart, const void* values, int type, int64_t sentences, const int64_t* lengths, int64_t heads,
+                  int64_t places, int64_t longest, int64_t width, void* out, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
+    for (int64_t s = 0; s < sentences; s++) {
+        const int64_t length = lengths ? lengths[s] : longest, next = heads * width;
+#define WEIGH(T) \
+    weigh(weights + s * apart, (const T*)values + s * longest * next, length, heads, places, longest, width, (T*)out + s * places * next)
+        type == 4 ? WEIGH(float) : WEIGH(Half);
+    }
+}
+
 void calque_norm(const void* x, int type, int64_t rows, int64_t width, const void* gain, const void* shift, float epsilon,
                  void* y, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)

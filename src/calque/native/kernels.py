@@ -90,7 +90,9 @@ class Kernels:
         self.run_steps.restype, self.run_steps.argtypes = c_int64, (c_void_p,)
         self._norm = loaded.calque_norm
         self._norm.argtypes = (c_void_p, c_int, c_int64, c_int64, c_void_p, c_void_p, c_float, c_void_p, c_int)
-        for function in (self._norm, self._pack, self._product, self._best, self._attend):
+        self._weigh = loaded.calque_weigh
+        self._weigh.argtypes = (c_void_p, c_int64, c_void_p, c_int, c_int64, c_void_p, *(c_int64,) * 4, c_void_p, c_int)
+        for function in (self._norm, self._pack, self._product, self._best, self._attend, self._weigh):
             function.restype = None
 
     def pack(self, weight: Float[Tensor, "E D"], dtype: torch.dtype) -> PackedWeight:
@@ -249,6 +251,24 @@ class Kernels:
             *(ctypes.addressof(arguments), TYPES[q.dtype], q.data_ptr(), keys.data_ptr(), values.data_ptr()),
             *(address(new_keys), address(new_values)),
             *(address(origin), address(hidden), out.data_ptr(), torch.get_num_threads()),
+        )
+        return out
+
+    def weigh(
+        self, weights: Float[Tensor, "S H C N"], values: Float[Tensor, "B N HV"], lengths: Int[Tensor, " B"] | None
+    ) -> Float[Tensor, "B C HV"]:
+        """Of each head sum_j w_j v_j over the positions of each sentence, in float32 and in their order, however long others are.
+
+        S is B, or 1 where all sentences have the same weights.
+        """
+        weights, values = weights.float().contiguous(), values.contiguous()
+        lengths = None if lengths is None else lengths.contiguous()
+        same, heads, places, longest = weights.shape
+        sentences, width = len(values), values.shape[2] // heads
+        out = values.new_empty(sentences, places, heads * width)
+        self._weigh(
+            *(weights.data_ptr(), 0 if same == 1 else weights.stride(0), values.data_ptr(), TYPES[values.dtype]),
+            *(sentences, address(lengths), heads, places, longest, width, out.data_ptr(), torch.get_num_threads()),
         )
         return out
 

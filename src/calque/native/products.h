@@ -391,12 +391,14 @@ struct Finish {
 };
 
 // Gives `sink` the numbers of x W^T + b: `pair(thread, row, column, y, y2)` two vectors of them, `some(thread, row, column, n, y)` up
-// to one at the end of a row; columns ascend for each thread. The sums of one part are finished while the tiles of the next are
-// multiplied.
+// to one at the end of a row; columns ascend for each thread, and of `whole_pairs` pairs of strips one thread has all. The sums of one
+// part are finished while the tiles of the next are multiplied.
 template <class Item, class Sink>
-void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) {
+void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink, int64_t whole_pairs = 1) {
     typedef std::conditional_t<sizeof(Item) == 1, int32_t, float> Sum;
     const int64_t strips = (w.out + STRIP - 1) / STRIP, pairs = (strips + 1) / 2, next = w.next<Item>();
+    const int64_t shares = (pairs + whole_pairs - 1) / whole_pairs;
+    auto begin_of = [&](int part) { return std::min(pairs, shares * part / threads * whole_pairs); };
     constexpr bool split = SPLIT && sizeof(Item) == 4;
     // As many rows at a time as stay in a cache beside the weights.
     const int64_t most = std::max<int64_t>(2, NEAR * (split ? 2 : 1) / (rows.tiles * BLOCK<Item> * ROW_BYTES<Item> * (split ? 3 : 1)) / 2 * 2);
@@ -426,9 +428,9 @@ void product(const Rows<Item>& rows, const Weights& w, int threads, Sink& sink) 
                 if (second) sink.some(part, row, column + STRIP, second, two.of(rows, row, here + 32 * STRIP));
             }
         };
-        const int64_t last_pair = pairs * (part + 1) / threads, wide = side<Item>(rows.count) / 2;
+        const int64_t last_pair = begin_of(part + 1), wide = side<Item>(rows.count) / 2;
         for (int64_t from = 0; from < rows.blocks; from += most)
-            for (int64_t pair = pairs * part / threads; pair < last_pair; pair++) {
+            for (int64_t pair = begin_of(part); pair < last_pair; pair++) {
                 if (wide > 1 && pair + wide <= last_pair && (pair + wide) * 2 <= strips) {
                     wide_sums(rows, w.data + pair * 2 * next, next, space[0]);
                     for (int64_t i = 0; i < wide; i++) finish({pair + i, 0, 1}, space[i]);

@@ -134,6 +134,26 @@ inline void weighted(const float* w, int64_t count, const At& at, int64_t width,
     }
 }
 
+// values [longest][heads * width], weights [heads][places][longest]: what the heads see at each place of a sentence of `length` positions,
+// in `out` [places][heads * width]. Weights of 0 in front and behind are left out; the sum is the same however long others are.
+template <class T>
+void weigh(const float* weights, const T* values, int64_t length, int64_t heads, int64_t places, int64_t longest, int64_t width, T* out) {
+    static thread_local std::vector<float> sums;
+    sums.resize(width + STRIP);
+    const int64_t next = heads * width;
+    for (int64_t place = 0; place < places; place++)
+        for (int64_t h = 0; h < heads; h++) {
+            const float* w = weights + (h * places + place) * longest;
+            int64_t first = 0, end = length;
+            while (first < end && w[first] == 0) first++;
+            while (end > first && w[end - 1] == 0) end--;
+            auto at = [&](int64_t p) { return values + (first + p) * next + h * width; };
+            weighted<T>(w + first, end - first, at, width, sums.data());
+            T* to = out + place * next + h * width;
+            for (int64_t d = 0; d < width; d += STRIP) store_some(to + d, load(sums.data() + d), int(std::min<int64_t>(STRIP, width - d)));
+        }
+}
+
 // q [rows][heads * width] with `q_next` numbers from row to row; `per` rows of a sentence are queries of its slots.
 struct Attention {
     int64_t rows, per, heads, width, value_width, visible, q_next;
