@@ -2,10 +2,11 @@
 
     python benchmarks/documents.py FOLDER [FOLDER ...]
 
-reads all `docx`, `docm`, `pptx`, `odt`, `odp`, `ods`, `epub`, `md`, `po`, `xlf` and `xliff` files below the folders and prints one
-JSON object: how many files there are, which are refused and why, and in which the characters of an XML text, white space apart, or
-its elements other than runs and formats, are no longer the same. Of Markdown that is its HTML; of catalogues and XLIFF each
-translation, where there was none, has to be its source. No model is needed: the words of each sentence are aligned to themselves.
+reads all `docx`, `docm`, `pptx`, `xlsx`, `xlsm`, `odt`, `odp`, `ods`, `epub`, `md`, `po`, `xlf` and `xliff` files below the folders
+and prints one JSON object: how many files there are, which are refused and why, and in which the characters of an XML text, white
+space apart, or its elements other than runs and formats, are no longer the same. Of Markdown that is its HTML; of catalogues and
+XLIFF each translation, where there was none, has to be its source. No model is needed: the words of each sentence are aligned to
+themselves.
 """
 
 import argparse
@@ -108,7 +109,7 @@ def of_segments(body: bytes, filled: bool) -> Contents:
 
 
 KINDS: dict[str, Callable[[bytes, bool], Contents]] = {
-    **dict.fromkeys(("docx", "docm", "pptx", "odt", "odp", "ods", "epub"), of_package),
+    **dict.fromkeys(("docx", "docm", "pptx", "odt", "odp", "ods", "xlsx", "xlsm", "epub"), of_package),
     "md": of_markdown,
     "po": of_catalogue,
     **dict.fromkeys(("xlf", "xliff"), of_segments),
@@ -136,7 +137,8 @@ def main() -> None:
     for file in files:
         of_kind, body = KINDS[ending(file)], file.read_bytes()
         try:
-            before, after = of_kind(body, False), of_kind(put_back(file), True)
+            filled = put_back(file)
+            before, after = of_kind(body, False), of_kind(filled, True)
         except CalqueError as fault:
             refused[file.name] = message(fault.diagnostics[0])
             continue

@@ -88,6 +88,11 @@ def test_one_form_is_that_of_many() -> None:
         ("a</b> <i>c", "a c", "A</b> <i>C"),
         ("R&D and _Save _As", "R&D and _Save _As", "R&D AND _SAVE _AS"),
         ("&File", "File", "&FILE"),
+        ("E&xit", "Exit", "&EXIT"),
+        ("the E_xit %s", "the Exit %s", "_THE EXIT %s"),
+        ("Pa_ge _Up", "Pa_ge _Up", "PA_GE _UP"),
+        ("file_name", "file_name", "FILE_NAME"),
+        ("Q&A of R&D", "Q&A of R&D", "Q&A OF R&D"),
         ("%s _open", "%s open", "%s _OPEN"),
         ("<b>%d</b> &files", "%d files", "<b>%d</b> &FILES"),
         ("call _a_b", "call _a_b", "CALL _A_B"),
@@ -192,6 +197,21 @@ def test_a_unit_gets_a_translation_where_it_has_none(unit: str, filled: str) -> 
         ("a <ph id='1'>&lt;br/></ph> b", "a b", "A <ph id='1'>&lt;br/></ph> B"),
         ("a<x id='1' ctype='lb'/>b", "a", "A<x id='1' ctype='lb'/>B"),
         ("a <mrk mtype='protected'>b</mrk> c", "a b c", "A <mrk mtype='protected'>b</mrk> C"),
+        (
+            "a <sm id='1' translate='no'/>b<em startRef='1'/> c",
+            "a b c",
+            "A <sm id='1' translate='no'/>b<em startRef='1'/> C",
+        ),
+        (
+            "a <sm id='1' translate='no'/>b <x id='2'/>d<em startRef='1'/> c",
+            "a c",
+            "A <sm id='1' translate='no'/>b <x id='2'/>d<em startRef='1'/> C",
+        ),
+        (
+            "a <sm id='1' translate='no'/>b<em startRef='2'/> c",
+            "a b c",
+            "A <sm id='1' translate='no'/>B<em startRef='2'/> C",
+        ),
         ("a <!-- x -->b", "a b", "A <!-- x -->B"),
         ("a (<x id='1' equiv-text='{{ n }}'/>)", "a ({{ n }})", "A (<x id='1' equiv-text='{{ n }}'/>)"),
         ("a <ph id='1'>%s</ph> b", "a %s b", "A <ph id='1'>%s</ph> B"),
@@ -202,6 +222,20 @@ def test_inline_elements_of_the_first_version(source: str, line: str, filled: st
     body = old(f"<trans-unit id='1'><source>{source}</source><target/></trans-unit>")
     assert read("a.xliff", body)[1].lines[0] == line
     assert shouted("a.xliff", body) == body.replace(b"<target/>", f"{DRAFT}{filled}</target>".encode())
+
+
+def test_strings_on_one_line_and_the_name_of_a_domain() -> None:
+    """As msgfmt reads them."""
+    body = b'domain "x"\nmsgid "a " "b" "\\n"\n"c" " d"\nmsgstr "" ""\n'
+    filled = shouted("a.po", body)
+    assert filled == body.replace(b'msgstr "" ""\n', b'msgstr ""\n"A B\\n"\n"C D"\n')
+
+
+def test_a_translation_has_no_characters_that_xml_lacks() -> None:
+    body = b'<xliff version="1.2"><trans-unit id="1"><source>a b</source></trans-unit></xliff>'
+    filled = shouted("a.xlf", body, as_said=lambda line: "A\x00 \x1bB\ufffe\t\u00a0C")
+    assert "A B\t\u00a0C</target>" in filled.decode()
+    ElementTree.fromstring(filled)
 
 
 @pytest.mark.parametrize("element", ["g", "mrk mtype='seg'", "sub"])

@@ -84,6 +84,7 @@ def test_what_is_wrong_is_one_clean_answer(client: Client) -> None:
     ]:
         assert answer.status == status, answer.body
         assert words in answer.json.get("error", ""), answer.body
+    assert 'route="/download_file/{number}",status="404"' in client.get("/metrics").body.decode()
     empty = b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\na\r\n--x--\r\n'
     answer = client.send("POST", "/translate_file", empty, {"Content-Type": "multipart/form-data; boundary=x"})
     assert (answer.status, "`file`" in answer.json["error"]) == (400, True)

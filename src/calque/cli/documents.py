@@ -24,8 +24,8 @@ def translate_file(
 ) -> None:
     """Translate a FILE and keep its layout: documents, slides, books, subtitles, messages. Several RUNs are one ensemble.
 
-    By its ending: txt, md, markdown, html, htm, xhtml, srt, vtt, docx, docm, pptx, odt, odp, ods, epub, po, pot, xlf, xliff.
-    Formats, links and notes inside a sentence are put around the words that their words have become.
+    By its ending: txt, md, markdown, html, htm, xhtml, srt, vtt, docx, docm, pptx, xlsx, xlsm, odt, odp, ods, epub, po, pot, xlf,
+    xliff. Formats, links and notes inside a sentence are put around the words that their words have become.
     """
     with loading():
         from calque.workflow.document.translated import check_files
@@ -34,4 +34,4 @@ def translate_file(
     check_files(file, out)
     loaded = opened(runs, **options)
     with reading() as repairs, LineProgress("translating", None) as progress:
-        translate(loaded, file, out, invariant, repairs.note, progress)
+        translate(loaded, file, out, invariant, repairs.note, progress.of)

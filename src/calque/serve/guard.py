@@ -96,7 +96,8 @@ class Guard:
     def _note(self, request: "_Request") -> None:
         seconds = time.monotonic() - request.began
         path = request.scope["path"]
-        route = path if path in self._routes else "other"
+        route = path if path in self._routes else f"{path.rpartition('/')[0]}/{{number}}"  # of a file
+        route = route if route in self._routes else "other"
         method = request.scope["method"] if request.scope["method"] in ("GET", "POST", "OPTIONS", "HEAD") else "other"
         self._metrics.answer(route, request.status or 499, seconds)
         noted = request.scope.get("state", {}).get("noted", {})

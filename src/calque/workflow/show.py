@@ -156,6 +156,13 @@ class LineProgress:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._bar.stop()
 
+    def of(self, total: int) -> "LineProgress":
+        """The same, of which the total is known now."""
+        self.total = total
+        self._bar.stop()
+        self._bar.start(total)
+        return self
+
     def __call__(self, lines: int) -> None:
         """Counts lines that are done."""
         self.done += lines

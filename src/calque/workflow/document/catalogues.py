@@ -13,14 +13,16 @@ from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.messages import is_choice, keeps_places, message_pieces
 
 _CHARSET = re.compile(rb"charset=\s*([\w-]+)")
-_STRING = r'"((?:[^"\\]|\\.)*)"\s*'
-_FIELD = re.compile(rf"\s*(msgctxt|msgid|msgid_plural|msgstr(?:\[(\d+)\])?)\s*{_STRING}")
-_MORE = re.compile(rf"\s*{_STRING}")
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_STRINGS = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+_FIELD = re.compile(rf"\s*(msgctxt|msgid|msgid_plural|msgstr(?:\[(\d+)\])?)\s*{_STRINGS}")
+_MORE = re.compile(rf"\s*{_STRINGS}")
+_DOMAIN = re.compile(rf"\s*domain\s*{_STRINGS}")
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|[0-7]{1,3}|.)", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = {"\\": "\\\\", '"': '\\"', **{character: f"\\{letter}" for letter, character in _PLAIN.items()}}
-_ACCELERATOR = re.compile(r"(?:^|(?<=\s))(_|&(?!\w+;))(?=[^\W\d_]+(?!\w))")
-"""What marks the letter that chooses an entry of a menu, in front of a word."""
+_ACCELERATOR = re.compile(r"(?:(?<=\s)|^)(?:_|&(?!\w+;))(?=[^\W\d_]+(?!\w))|(?<=[^\W\d_])(?:_|&(?!\w+;))(?=[^\W\d_])")
+"""What may mark the letter that chooses an entry of a menu: in front of a word, or inside it."""
 LABEL = 5
 """Words of the label of an entry or a button, at most."""
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
@@ -93,16 +95,31 @@ def read_catalogue(body: bytes, lines: Lines, inline: bool, largest: int) -> Cat
         parts.append("".join(rows[at : field.first]))
         row = rows[field.first]
         is_label = len(source.split()) <= LABEL and (source[-1:] != "." or source.endswith("..."))
-        marks = _ACCELERATOR.findall(source) if is_label else ()
-        mark = marks[0] if len(marks) == 1 else ""
+        mark, plain = _without_mark(source) if is_label else ("", source)
         codes = Codes()
-        plain = _ACCELERATOR.sub("", source) if mark else source
         layout = lines.marked(message_pieces(plain, codes, inside))
         end = row[len(row.rstrip("\r\n")) :] or "\n"
         parts.append(_Message(row[: row.index('"')], plain, layout, codes, mark, end))
         at = field.end
     bom = codecs.BOM_UTF8 if body.startswith(codecs.BOM_UTF8) else b""
     return Catalogue(bom, (*parts, "".join(rows[at:])))
+
+
+def _without_mark(label: str) -> tuple[str, str]:
+    """The mark of its accelerator, empty where it has none or several, and the label without it."""
+    marks = [found for found in _ACCELERATOR.finditer(label) if _marks(label, found.start())]
+    if len(marks) != 1:
+        return "", label
+    return marks[0][0], label[: marks[0].start()] + label[marks[0].end() :]
+
+
+def _marks(label: str, at: int) -> bool:
+    """Whether a sign marks the letter behind it. Inside words `R&D`, `Q&A` and `file_name` have none, `E&xit` and `E_xit` do."""
+    before = re.search(r"\w*$", label[:at])
+    if before is None or not before[0]:
+        return True
+    behind = re.match(r"\w*", label[at + 1 :])
+    return before[0][0].isupper() and (before[0][1:] + (behind[0] if behind else "")).islower()
 
 
 def _text_of(body: bytes) -> str:
@@ -139,18 +156,19 @@ def _messages(rows: Sequence[str]) -> Iterator[list[_Field]]:
             if ended and not keyword.startswith("msgstr"):
                 yield message
                 message = []
-            message.append(_Field(keyword, _unescaped(found[3]), k, k + 1))
+            message.append(_Field(keyword, _text_in(found[3]), k, k + 1))
         elif (found := _MORE.fullmatch(row)) and message and message[-1].end == k:
-            message[-1].text += _unescaped(found[1])
+            message[-1].text += _text_in(found[1])
             message[-1].end = k + 1
-        elif row.strip() and not row.lstrip().startswith("#"):
+        elif row.strip() and not row.lstrip().startswith("#") and not _DOMAIN.fullmatch(row):
             raise Damaged(f"line {k + 1} is no line of a catalogue")
     if message:
         yield message
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _character(found[1]), text)
+def _text_in(strings: str) -> str:
+    """The text of one or more strings in quotes."""
+    return _ESCAPE.sub(lambda found: _character(found[1]), "".join(_STRING.findall(strings)))
 
 
 def _character(escape: str) -> str:

@@ -12,7 +12,7 @@ from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Lines
 from calque.workflow.document.markdown import read_markdown
 from calque.workflow.document.markup import html_layout
-from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, WORD, read_package
+from calque.workflow.document.packages import BOOK, LARGEST, OPEN, SLIDES, TABLES, WORD, read_package
 from calque.workflow.document.subtitles import read_subtitles
 from calque.workflow.document.xliff import read_segments
 
@@ -64,6 +64,7 @@ _READERS: Mapping[str, Reader] = {
     **dict.fromkeys(("xlf", "xliff"), read_segments),
     **dict.fromkeys(("docx", "docm"), partial(read_package, WORD)),
     "pptx": partial(read_package, SLIDES),
+    **dict.fromkeys(("xlsx", "xlsm"), partial(read_package, TABLES)),
     **dict.fromkeys(("odt", "odp", "ods"), partial(read_package, OPEN)),
     "epub": partial(read_package, BOOK),
 }

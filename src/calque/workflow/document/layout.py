@@ -20,6 +20,8 @@ from calque.workflow.document.inline import (
 )
 from calque.workflow.document.placing import written
 
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""Characters that no XML may have; a model can write them where its training text had them."""
 _LINE_ENDS = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
 
 
@@ -63,11 +65,12 @@ class Layout:
     def _written(self, part: Part, lines: Sequence[str], shares: Mapping[int, Shares | None]) -> str:
         if isinstance(part, str):
             return part
+        line = _CONTROL.sub("", lines[part if isinstance(part, int) else part.number])
         if isinstance(part, Gap):
-            return between(part.line, part.space, lines[part.number])
+            return between(part.line, part.space, line)
         if isinstance(part, NumberedLine):
-            return written(part.line, lines[part.number], shares.get(part.number))
-        return html.escape(lines[part], quote=False) if self.escaped else lines[part]
+            return written(part.line, line, shares.get(part.number))
+        return html.escape(line, quote=False) if self.escaped else line
 
 
 class Lines:

@@ -1,10 +1,10 @@
-"""Packages of Word, PowerPoint, OpenDocument and EPUB: their texts are read, and all else stays as it is."""
+"""Packages of Word, PowerPoint, Excel, OpenDocument and EPUB: their texts are read, and all else stays as it is."""
 
 import io
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Coded
@@ -13,12 +13,17 @@ from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_layout
 from calque.workflow.document.paragraphs import Dialect, Paragraphs, Runs
+from calque.workflow.document.sheets import INLINE, SHEET, SHEETS, STRINGS, THREADS, headers, recalculated
 from calque.workflow.document.xml import Xml
 
 LARGEST = 2**29
 """Bytes of a package, unpacked, unless a caller allows fewer."""
 TEXTS = 2**25
 """Bytes of its texts, at most, and at most an eighth of the bytes that are allowed: XML in memory takes many times its size."""
+
+
+_COMPOUND = bytes.fromhex("d0cf11e0a1b11ae1")
+"""How the files of Office begin that are no packages, and packages that are encrypted."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -56,17 +61,25 @@ _OPEN = Dialect(
 _NCX = Dialect(r"http://www\.daisy\.org/z3986/2005/ncx/", _names("text"), frozenset(), frozenset())
 
 
+Parts = Mapping[str, bytes]
+"""What a package holds, by name."""
+
+
 @dataclass(frozen=True)
 class Package:
     """A kind of package.
 
     main   a file that each one has, and `sign`, a pattern of its name
     texts  patterns of the names of texts, with how each is read; None: as HTML
+    stay   of the parts of a package, those texts in which paragraphs stay as they are, with their numbers
+    anew   of these parts, those that are written anew
     """
 
     main: str
     sign: str
     texts: tuple[tuple[str, Dialect | None], ...]
+    stay: Callable[[Parts], Mapping[str, frozenset[int]]] = lambda parts: {}
+    anew: Callable[[Parts], Parts] = lambda parts: {}
 
 
 WORD = Package(
@@ -81,6 +94,18 @@ SLIDES = Package(
     "ppt/presentation.xml",
     r"ppt/presentation\.xml",
     ((r"ppt/(slides|notesSlides|charts|diagrams)/(slide|notesSlide|chart|data|drawing)\d+\.xml", _DRAWING),),
+)
+TABLES = Package(
+    "xl/workbook.xml",
+    r"xl/workbook\d*\.xml",
+    (
+        (rf"{STRINGS}|xl/(comments/comment|comments)\d*\.xml", SHEET),
+        (SHEETS, INLINE),
+        (r"xl/threadedComments/.+\.xml", THREADS),
+        (r"xl/(charts|diagrams|drawings)/(chart|data|drawing)\d+\.xml", _DRAWING),
+    ),
+    headers,
+    recalculated,
 )
 OPEN = Package("content.xml", r"content\.xml", ((r"(content|styles)\.xml", _OPEN),))
 BOOK = Package("META-INF/container.xml", r"META-INF/container\.xml", ((r".+\.x?html?", None), (r".+\.ncx", _NCX)))
@@ -98,8 +123,8 @@ class PackedDocument:
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as filled:
             for entry, body in self.entries:
-                if entry.filename in self.texts:
-                    source, text = self.texts[entry.filename]
+                if _name(entry) in self.texts:
+                    source, text = self.texts[_name(entry)]
                     body = source.again(text.fill(lines, shares))
                 filled.writestr(entry, body)
         return out.getvalue()
@@ -108,32 +133,32 @@ class PackedDocument:
 def read_package(kind: Package, body: bytes, lines: Lines, inline: bool, largest: int = LARGEST) -> PackedDocument:
     """The texts of a package, whose lines are added to `lines`. Raises Damaged."""
     entries = _entries(body, largest)
-    names = [entry.filename for entry, _ in entries]
+    parts = {_name(entry): text for entry, text in entries}
+    names = list(parts)
     if not any(re.fullmatch(kind.sign, name) for name in names):
         raise Damaged(f"it has no `{kind.main}`")
-    ways = {name: way for name in names for way in _ways(name, kind)}
-    secret = b"".join(text for entry, text in entries if entry.filename == "META-INF/encryption.xml")
+    ways = {name: way for name in names for way in _ways(name, kind) if way is None or way.sign in parts[name]}
+    secret = parts.get("META-INF/encryption.xml", b"")
     if any(name.encode() in secret for name in ways):
         raise Damaged("it is protected against copies")
     most = min(TEXTS, largest // 8)
-    if sum(len(text) for entry, text in entries if entry.filename in ways) > most:
+    if sum(len(parts[name]) for name in ways) > most:
         raise Damaged(f"its texts have more than {most / 2**20:.1f} MB, unpacked")
-    texts = {
-        entry.filename: _text(text, entry.filename, ways[entry.filename], lines, inline)
-        for entry, text in entries
-        if entry.filename in ways
-    }
-    return PackedDocument(entries, texts)
+    stay, anew = kind.stay(parts), kind.anew(parts)
+    texts = {name: _text(parts[name], name, way, lines, inline, stay.get(name, ())) for name, way in ways.items()}
+    return PackedDocument(tuple((entry, anew.get(_name(entry), text)) for entry, text in entries), texts)
 
 
 def _entries(body: bytes, largest: int) -> tuple[tuple[zipfile.ZipInfo, bytes], ...]:
     """What a package holds. Raises Damaged."""
+    if body.startswith(_COMPOUND):
+        raise Damaged("it is protected by a password, or a file of a program of before 2007")
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as package:
             held = package.infolist()
             if any(entry.flag_bits & 1 for entry in held):
                 raise Damaged("it is protected by a password")
-            if len({entry.filename for entry in held}) < len(held):
+            if len(set(map(_name, held))) < len(held):
                 raise Damaged("two files in it have the same name")
             if sum(entry.file_size for entry in held) > largest:
                 raise Damaged(f"unpacked it has more than {largest >> 20} MB")
@@ -146,12 +171,19 @@ def _entries(body: bytes, largest: int) -> tuple[tuple[zipfile.ZipInfo, bytes], 
         raise Damaged(reason[:1].lower() + reason[1:]) from fault
 
 
+def _name(entry: zipfile.ZipInfo) -> str:
+    """The name of a part; some programs write its folders as Windows does."""
+    return entry.filename.replace("\\", "/")
+
+
 def _ways(name: str, kind: Package) -> list[Dialect | None]:
     """How a file of a package is read: nothing, where it is not."""
     return [way for pattern, way in kind.texts if re.fullmatch(pattern, name)][:1]
 
 
-def _text(body: bytes, name: str, way: Dialect | None, lines: Lines, inline: bool) -> tuple[Encoded, Coded | Layout]:
+def _text(
+    body: bytes, name: str, way: Dialect | None, lines: Lines, inline: bool, stay: Collection[int]
+) -> tuple[Encoded, Coded | Layout]:
     try:
         if way is None:
             source = decoded(body)
@@ -159,4 +191,4 @@ def _text(body: bytes, name: str, way: Dialect | None, lines: Lines, inline: boo
         xml = Xml(body)
     except Damaged as fault:
         raise Damaged(f"`{name}` in it is damaged: {fault}") from fault
-    return xml.source, Paragraphs(xml, way, lines, inline).coded()
+    return xml.source, Paragraphs(xml, way, lines, inline, stay).coded()

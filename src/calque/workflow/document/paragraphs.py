@@ -1,7 +1,7 @@
 """Paragraphs in XML as pieces to translate: of Word, PowerPoint and OpenDocument."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from calque.workflow.document.coded import Code, Coded, Codes
@@ -25,6 +25,7 @@ class Runs:
     run, format, text  the names of a run, of its format and of its text
     mark               an attribute of a text whose white space at both ends counts; empty: it always does
     unsaid             what a format says that has no meaning for another text: its language and the spelling that was checked
+    bare               a paragraph may have one text, in no run
     """
 
     run: str
@@ -32,6 +33,7 @@ class Runs:
     text: str
     mark: str
     unsaid: str
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Dialect:
     kept        elements that stay as they are, whatever is in them
     kept_tag    a pattern of further ones, with their prefixes and attributes
     runs        None where text stands in a paragraph itself
+    breaks      a pattern of the characters of a text that divide it
+    sign        what a text has in which there is something to translate
     """
 
     namespace: str
@@ -60,13 +64,19 @@ class Dialect:
     kept_tag: str = ""
     within: tuple[tuple[str, str], ...] = ()
     runs: Runs | None = None
+    breaks: str = "\t"
+    sign: bytes = b""
 
 
 class Paragraphs:
-    """The paragraphs of a text of XML, whose lines are added to `lines`. `inline`: markup inside a sentence does not divide it."""
+    """The paragraphs of a text of XML, whose lines are added to `lines`.
 
-    def __init__(self, xml: Xml, dialect: Dialect, lines: Lines, inline: bool):
-        self.xml, self.dialect, self._lines = xml, dialect, lines
+    inline  markup inside a sentence does not divide it
+    stay    the numbers of paragraphs that stay as they are
+    """
+
+    def __init__(self, xml: Xml, dialect: Dialect, lines: Lines, inline: bool, stay: Collection[int] = ()):
+        self.xml, self.dialect, self._lines, self._stay = xml, dialect, lines, stay
         self._inside = Kind.INSIDE if inline else Kind.BETWEEN
         prefix = xml.prefix(dialect.namespace)
         self._prefix, self._known = prefix or "", prefix is not None
@@ -88,18 +98,37 @@ class Paragraphs:
 
     def _pieces(self, first: int, end: int, codes: Codes) -> Iterator[tuple[str, Kind]]:
         began = at = first
+        count = 0
         while at < end and self._known:
-            name, behind = self._name(at), self.xml.ends[at]
-            if name in self.dialect.paragraphs and behind > at:
-                yield self.xml.text(began, at + 1), Kind.BETWEEN
-                yield from self._paragraph(at + 1, behind, codes)
-                began = at = behind
+            behind = self.xml.ends[at]
+            if self._name(at) in self.dialect.paragraphs:
+                count += 1
+                if behind > at and count - 1 not in self._stay:
+                    bare = self._bare(at, behind)
+                    yield self.xml.text(began, at + 1 if bare is None else bare + 1), Kind.BETWEEN
+                    yield from self._paragraph(at + 1, behind, codes) if bare is None else self._of_bare(bare, codes)
+                    began = at = behind
             at = (behind if self._is_kept(at) else at) + 1
         yield self.xml.text(began, end), Kind.BETWEEN
 
     def _is_kept(self, at: int) -> bool:
         tag = self.dialect.kept_tag
         return self._name(at) in self.dialect.kept or bool(tag and re.match(tag, self.xml.tokens[at]))
+
+    def _bare(self, at: int, end: int) -> int | None:
+        """The text of a paragraph that has no runs; None where there is none."""
+        runs = self.dialect.runs
+        if runs is None or not runs.bare:
+            return None
+        children = [child for child in self.xml.children(at + 1, end) if self._name(child) in (runs.run, runs.text)]
+        return children[0] if len(children) == 1 and self._name(children[0]) == runs.text else None
+
+    def _of_bare(self, at: int, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        end = self.xml.ends[at]
+        text = text_of(self.xml.tokens[at + 1 : end])
+        for k, part in enumerate(re.split(f"({self.dialect.breaks})", text)):
+            yield (codes.point(part), Kind.BETWEEN) if k % 2 else (part, Kind.TEXT)
+        yield self.xml.tokens[end] if end > at else "", Kind.BETWEEN
 
     def _paragraph(self, first: int, end: int, codes: Codes) -> Iterator[tuple[str, Kind]]:
         items = self._items(first, end, 0)
@@ -232,14 +261,12 @@ class Paragraphs:
         return items
 
     def _of_text(self, at: int, runs: Runs, format_: str) -> Iterator[Item]:
-        """The text of a run; a tab in it divides, as one that is an element does."""
+        """The text of a run; a tab in it divides, as one that is an element does, and so do line ends in cells."""
         text = text_of(self.xml.tokens[at + 1 : self.xml.ends[at]])
         counts = not runs.mark or runs.mark in self.xml.tokens[at]
         code = self._code(format_)
-        for k, part in enumerate((text if counts else text.strip()).split("\t")):
-            if k:
-                yield Point(f"{code.start}\t{code.end}", True)
-            yield Text(part, format_)
+        for k, part in enumerate(re.split(f"({self.dialect.breaks})", text if counts else text.strip())):
+            yield Point(f"{code.start}{part}{code.end}", True) if k % 2 else Text(part, format_)
 
     def _other(self, at: int, format_: str) -> Sequence[Item]:
         """What is no text, in a run of this format."""

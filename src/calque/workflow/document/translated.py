@@ -14,7 +14,8 @@ from calque.workflow.document.formats import read_document, reader_of
 from calque.workflow.document.layout import Lines
 
 Warn = Callable[[Diagnostic], None]
-Progress = Callable[[int], None]
+Progress = Callable[[int], Callable[[int], None]]
+"""Is called with the number of sentences, and returns what is called with the number of those that are done."""
 
 
 def check_files(file: Path, out: Path) -> None:
@@ -76,7 +77,7 @@ def translate_document(
         if warn is not None:
             warn(replace(found, where=Place(name)))
 
-    found = translate_lines(loaded, each, invariant=invariant, warn=warned, progress=progress)
+    found = translate_lines(loaded, each, invariant=invariant, warn=warned, progress=progress and progress(len(each)))
     best = {line: translations[0] for line, translations in zip(each, found, strict=True)}
     shares = {n: word_shares(loaded, line, [best[line]])[0] for n in lines.aligned for line in [lines.lines[n]]}
     return document.fill([best[line].text for line in lines.lines], shares)

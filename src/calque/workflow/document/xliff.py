@@ -126,7 +126,17 @@ class _Reader:
 
     def _pieces(self, first: int, end: int, codes: Codes, depth: int = 0) -> Iterator[tuple[str, Kind]]:
         begins, ends = self._ranges(first, end)
+        kept_until = first
         for at in self._xml.children(first, end):
+            if at < kept_until:
+                continue
+            if (last := self._end_of_kept(at, end)) is not None:
+                kept_until = self._xml.ends[last] + 1
+                ended = self._xml.text(last, kept_until)
+                yield from self._kept(
+                    self._xml.text(at, self._xml.ends[at] + 1), self._xml.ends[at] + 1, last, ended, codes
+                )
+                continue
             name, behind = self._name(at), self._xml.ends[at]
             markup = self._xml.text(at, behind + 1)
             if not self._xml.names[at]:
@@ -162,16 +172,29 @@ class _Reader:
         inside = Kind.BETWEEN if kind == "seg" else self._inside
         opening, closing = self._xml.tokens[at], self._xml.tokens[behind]
         if kind == "protected" or self._attribute(at, "translate") == "no":
-            content = self._xml.text(at + 1, behind)
-            if "<" in content or self._inside is not Kind.INSIDE:
-                yield codes.point(opening + content + closing), self._point
-                return
-            yield codes.opening(opening), inside
-            yield content, Kind.KEPT
-        else:
-            yield codes.opening(opening), inside
-            yield from self._pieces(at + 1, behind, codes, depth + 1)
+            yield from self._kept(opening, at + 1, behind, closing, codes)
+            return
+        yield codes.opening(opening), inside
+        yield from self._pieces(at + 1, behind, codes, depth + 1)
         yield codes.closing(closing), inside
+
+    def _kept(self, opening: str, first: int, end: int, closing: str, codes: Codes) -> Iterator[tuple[str, Kind]]:
+        """Tokens that are not translated, between two tags."""
+        content = self._xml.text(first, end)
+        if "<" in content or self._inside is not Kind.INSIDE:
+            yield codes.point(opening + content + closing), self._point
+            return
+        yield codes.opening(opening), Kind.INSIDE
+        yield content, Kind.KEPT
+        yield codes.closing(closing), Kind.INSIDE
+
+    def _end_of_kept(self, at: int, end: int) -> int | None:
+        """The end of a range that begins here and is not translated; None where there is none."""
+        if self._name(at) != "sm" or self._attribute(at, "translate") != "no":
+            return None
+        number = self._attribute(at, "id")
+        later = self._xml.children(self._xml.ends[at] + 1, end)
+        return next((k for k in later if self._name(k) == "em" and self._attribute(k, "startRef") == number), None)
 
     def _ranges(self, first: int, end: int) -> tuple[set[int], set[int]]:
         """The elements that begin ranges, and those that end them."""
