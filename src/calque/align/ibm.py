@@ -170,6 +170,25 @@ def _train(
     return theta, tension, history
 
 
+@dataclass(frozen=True)
+class WordCounts:
+    """Pairs of words that occur together, as `cells_of` numbers them, ascending: theta, and how often they are linked."""
+
+    pairs: Whole
+    theta: Floats
+    counts: Floats
+
+
+def word_counts(source: Sequence[Whole], target: Sequence[Whole], settings: AlignerSettings) -> WordCounts:
+    """What training learns of words; no sentence is empty. Counts are expected ones, with the theta that is returned."""
+    f = [words + 1 for words in source]
+    n, m = np.array([len(x) for x in f]), np.array([len(x) for x in target])
+    shapes = _PairShapes(m, n)
+    pairs, blocks = _blocks(f, target, shapes, m * (n + 1))
+    theta, tension, _ = _train(pairs, blocks, shapes, settings)
+    return WordCounts(pairs, theta, _expect(theta, shapes.prior(tension, settings.null), blocks)[0])
+
+
 def _expect(theta: Floats, prior: Floats, blocks: Sequence[_Block]) -> tuple[Floats, Floats, float]:
     """The E step: expected counts of pairs of words and of cells, and log p(e | f)."""
     counts, cells, logp = np.zeros(len(theta)), np.zeros(len(prior)), 0.0
@@ -224,11 +243,11 @@ def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _PairShapes, cells: 
     while cuts[-1] < len(f):
         cuts.append(max(cuts[-1] + 1, int(np.searchsorted(where, where[cuts[-1]] + BLOCK, "right")) - 1))
     # Computes the keys twice, but never holds all cells.
-    keys_of = [np.unique(_keys(f[a:b], e[a:b])[0]) for a, b in itertools.pairwise(cuts)]
+    keys_of = [np.unique(cells_of(f[a:b], e[a:b])[0]) for a, b in itertools.pairwise(cuts)]
     words = np.unique(np.concatenate(keys_of))
     blocks = []
     for a, b in itertools.pairwise(cuts):
-        keys, lengths = _keys(f[a:b], e[a:b])
+        keys, lengths = cells_of(f[a:b], e[a:b])
         start = shapes.first[shapes.of_pair[a:b]]
         place = np.repeat(start, cells[a:b]) + _counted(cells[a:b])
         row = np.concatenate([[0], np.cumsum(lengths)])[:-1]
@@ -237,8 +256,11 @@ def _blocks(f: Sequence[Whole], e: Sequence[Whole], shapes: _PairShapes, cells: 
     return words, blocks
 
 
-def _keys(f: Sequence[Whole], e: Sequence[Whole]) -> tuple[Whole, Whole]:
-    """The source word and the target word of every cell as one number, and the number of cells of each row."""
+def cells_of(f: Sequence[Whole], e: Sequence[Whole]) -> tuple[Whole, Whole]:
+    """The source word, times 2^32, and the target word of every cell as one number, and the number of cells of each row.
+
+    A row is a target word; its first cell has the null word, 0.
+    """
     keys = []
     for source, target in zip(f, e, strict=True):
         columns = np.concatenate([[0], source]) << 32

@@ -141,7 +141,7 @@ def loading() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Raises X408 where the system refuses to write."""
     try:
         yield
@@ -153,7 +153,7 @@ def write_out(path: Path, body: str | bytes) -> None:
     """Writes the result of a command into a file, whole or not at all. Raises X408."""
     from calque.ground.files import write_whole
 
-    with _writing(path):
+    with writing(path):
         write_whole(path, body.encode("utf-8") if isinstance(body, str) else body)
 
 
@@ -162,7 +162,7 @@ def write_files(folder: Path, files: Mapping[str, str], outdated: Iterable[str] 
 
     Files that are `outdated` are deleted first.
     """
-    with _writing(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in outdated:
             (folder / name).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 _RANDOM = r"[a-z0-9_]{8}"
 """What `tempfile` puts at the end of a name."""
@@ -32,6 +33,13 @@ def write_whole(path: Path, body: bytes) -> None:
     sync_folder(path.parent)
 
 
+def unwritable(path: Path) -> str:
+    """Why no file can be written here, as far as that is known before; empty where it can."""
+    if path.is_dir():
+        return "it is a folder"
+    return "" if os.access(path.parent, os.W_OK) else "its folder is not there, or cannot be written to"
+
+
 def portable(path: str) -> str:
     """A path without the folders of one machine: a relative one as it is, of any other the name of the file."""
     return Path(path).name if Path(path).is_absolute() or path.startswith("~") else path
@@ -53,6 +61,24 @@ def staged(path: Path, body: bytes) -> Iterator[Path]:
             yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def written_whole(*paths: Path) -> Iterator[list[BinaryIO]]:
+    """Files to write into, which take the places of `paths` at the end of the block, together; after an error none does."""
+    with contextlib.ExitStack() as stack:
+        made = []
+        for path in map(Path, map(os.path.realpath, paths)):
+            handle, temporary = _locked_temporary(path)
+            stack.callback(temporary.unlink, missing_ok=True)
+            made.append((stack.enter_context(open(handle, "wb")), temporary, path))
+        yield [file for file, _, _ in made]
+        for file, temporary, _ in made:
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+        for _, temporary, path in made:
+            os.replace(temporary, path)
 
 
 def _locked_temporary(path: Path) -> tuple[int, Path]:

@@ -1,6 +1,5 @@
 """A whole file, translated by a run."""
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from calque.decode.attention import attention_path, word_shares
 from calque.decode.sentences import Translator
 from calque.decode.translate import translate_lines
 from calque.ground.diagnostics import Diagnostic, Place, error, reason_of
-from calque.ground.files import write_whole
+from calque.ground.files import unwritable, write_whole
 from calque.workflow.document.formats import read_document, reader_of
 from calque.workflow.document.layout import Lines
 
@@ -23,12 +22,8 @@ def check_files(file: Path, out: Path) -> None:
     reader_of(str(file))
     if not file.exists() or file.is_dir():
         raise error("D101", Place(str(file)), reason="is a directory" if file.is_dir() else "no such file or directory")
-    reason = ""
-    if out.is_dir():
-        reason = "it is a folder"
-    elif not os.access(out.parent, os.W_OK):
-        reason = "its folder is not there, or cannot be written to"
-    elif (out.is_file() or not out.exists()) and out.suffix.lower() != file.suffix.lower():
+    reason = unwritable(out)
+    if not reason and (out.is_file() or not out.exists()) and out.suffix.lower() != file.suffix.lower():
         reason = f"it ends in `{out.suffix}`, the file that is translated in `{file.suffix}`"
     if reason:
         raise error("X408", Place(str(out)), reason=reason)
