@@ -1,6 +1,6 @@
 """Which pairs does `calque filter` keep, of text in which half of the pairs are wrong?
 
-    python benchmarks/filtering.py SOURCE TARGET [--third FILE] [--write FOLDER] [--record ID]
+    python benchmarks/filtering.py SOURCE TARGET [--third FILE] [--one] [--write FOLDER] [--record ID]
 
 Half of the pairs of a corpus stay as they are. The sources of the others get another target, of one kind: that of another of
 these pairs; the first third of the words of their own; their own words in another order; the source itself; or, with `--third`,
@@ -106,6 +106,8 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--third", type=Path)
+    parser.add_argument("--one", action="store_true", help="the first kind alone")
+    parser.add_argument("--of", default="captions", help="what the text is, for the title of the entry")
     parser.add_argument("--write", type=Path, metavar="FOLDER")
     parser.add_argument("--record", metavar="ID")
     given = parser.parse_args()
@@ -117,7 +119,8 @@ def main() -> None:
     figures: dict[str, float] = {"pairs": len(sources)}
     draw = random.Random(11)
     each = kinds(sources, targets, third, draw)
-    other, *_ = each.values()
+    (first, other), *_ = each.items()
+    each = {first: other} if given.one else each
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name, wrong in each.items():
@@ -133,7 +136,7 @@ def main() -> None:
                     paths = written(given.write, "noisy", (endings[0], endings[1]), pairs)
                     written(given.write, "right", (endings[0], endings[1]), [pair for pair in pairs if pair[2]])
                     kept(paths, (given.write / f"kept{endings[0]}", given.write / f"kept{endings[1]}"))
-        for share, count in ((0.1, len(sources)), (0.5, 5000), (0.5, 1000)):
+        for share, count in () if given.one else ((0.1, len(sources)), (0.5, 5000), (0.5, 1000)):
             draw.seed(11)
             pairs = noisy(sources, targets, other, share, draw, count)
             found, scores, _ = kept(written(folder, "noisy", (endings[0], endings[1]), pairs))
@@ -143,12 +146,12 @@ def main() -> None:
             }
     where = conditions()
     if given.record:
-        more = "" if third is None else f" --third {given.third.name}"
+        more = ("" if third is None else f" --third {given.third.name}") + " --one" * given.one
         command = f"python benchmarks/filtering.py {given.source.name} {given.target.name}{more}"
         publish(
             LEDGER,
             given.record,
-            "Which pairs `calque filter` keeps, captions with wrong targets",
+            f"Which pairs `calque filter` keeps, {given.of} with wrong targets",
             "quality",
             command,
             figures,
