@@ -438,6 +438,13 @@ def test_lines_that_lost_each_other_are_reported(calque: Run, tmp_path: Path) ->
     assert done.err.count("error[D102]") == 1
 
 
+def test_many_wrong_pairs_are_reported(calque: Run, tmp_path: Path) -> None:
+    pairs = sentences(800)
+    turned = [(source, pairs[k - 2 * (k % 2)][1]) for k, (source, _) in enumerate(pairs)]
+    assert warned(calque, tmp_path / "some", turned) == {"D138"}
+    assert warned(calque, tmp_path / "none", pairs) == set()
+
+
 def test_the_correlation_is_that_of_ranks() -> None:
     from scipy.stats import spearmanr
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calque.align.ibm import AlignerSettings, Floats, Whole, cells_of, word_counts
+from calque.align.ibm import AlignerSettings, Floats, Whole, cells_of, distinct, word_counts
 
 Pair = tuple[str, str]
 NULL = 0.1
@@ -107,7 +107,7 @@ def _identity(pair: Pair) -> Pair:
 
 
 def _together(usable: Sequence[int], cells: Sequence[int]) -> Iterator[list[int]]:
-    """Pairs whose cells fit into memory, the shortest first."""
+    """Pairs in their order, as many together as have cells that fit into memory."""
     some: list[int] = []
     held = 0
     for k in usable:
@@ -138,8 +138,8 @@ def _gains(way: _Direction, source: Sequence[Whole], target: Sequence[Whole], ow
         posterior = np.where(known, way.theta[place], 0.0) * prior
         total = np.repeat(np.add.reduceat(posterior, row), lengths)
         mine = np.divide(posterior, total, out=np.zeros_like(total), where=total > 0) * own[of_cell]
-        counts = np.maximum(counts - _sums(of_cell, pairs, mine), 0.0)
-        of_source = np.maximum(of_source - _sums(of_cell, f, mine), 0.0)
+        counts = np.maximum(counts - _sums(of_cell, place, mine, len(way.pairs)), 0.0)
+        of_source = np.maximum(of_source - _sums(of_cell, f, mine, int(f.max()) + 1), 0.0)
     share = way.share[np.minimum(e, len(way.share) - 1)]
     same = SAME * (f == e + 1)
     theta = (counts + ANY * share + same) / (of_source + ANY + SAME * np.isin(f, way.both))
@@ -148,8 +148,8 @@ def _gains(way: _Direction, source: Sequence[Whole], target: Sequence[Whole], ow
     return np.asarray(np.bincount(of_row, gain, len(m)) / m, np.float64)
 
 
-def _sums(group: Whole, number: Whole, value: Floats) -> Floats:
-    """Of each value the sum of those with the same number in the same group."""
-    _, short = np.unique(number, return_inverse=True)
-    _, place = np.unique(group * (int(short.max()) + 1) + short.ravel(), return_inverse=True)
-    return np.asarray(np.bincount(place.ravel(), value)[place.ravel()], np.float64)
+def _sums(group: Whole, number: Whole, value: Floats, numbers: int) -> Floats:
+    """Of each value the sum of those with the same number, below `numbers`, in the same group."""
+    keys = group * numbers + number
+    at = np.searchsorted(distinct(keys), keys)
+    return np.asarray(np.bincount(at, value)[at], np.float64)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from calque.align.mutual import Mutual
 from calque.data.lines import Lines, check_corpus
 from calque.data.scripts import unspaced
 from calque.ground.diagnostics import Diagnostic, Place
@@ -24,6 +25,10 @@ TABS = 0.5
 """From this share of lines with a tab on, a side counts as a table (D131)."""
 UNRELATED = 0.3
 """With a lower rank correlation of the lengths of both sides, the lines do not belong together (D134)."""
+LOOKED_AT = 2_000
+"""Of the sample, pairs that are scored by `calque.align.mutual`."""
+WRONG = 0.25
+"""From this share of pairs on whose sides say nothing about each other, they are reported (D138)."""
 ENOUGH = 200
 """A correlation of lengths is meaningful from so many pairs on."""
 
@@ -47,7 +52,7 @@ class Survey:
 def survey(source: Path, target: Path) -> Survey:
     """Checks the corpus with `check_corpus`, then looks for faults that make a training useless. Raises what `check_corpus` raises.
 
-    Warnings: equal sides (D130), tables (D131), too few pairs (D132), lines that do not belong together (D134).
+    Warnings: equal sides (D130), tables (D131), too few pairs (D132), lines that do not belong together: all (D134), some (D138).
     """
     checked = check_corpus(source, target)
     copies = blank = 0
@@ -65,6 +70,12 @@ def survey(source: Path, target: Path) -> Survey:
         )
     elif len(sample[0]) >= ENOUGH and (related := correlation(*sample)) < UNRELATED:
         warnings.append(_warning("D134", target, found=f"{related:.2f}", least=UNRELATED, source=str(source)))
+    elif len(some := list(zip(*sample, strict=True))[:: -(-len(sample[0]) // LOOKED_AT)]) >= ENOUGH:
+        scores = Mutual(some).scores(some)
+        wrong = float(((scores < 0) & np.isfinite(scores)).mean())
+        if wrong >= WRONG:
+            fields = {"share": f"{wrong:.0%}", "n": f"{len(some):,}", "source": source, "target": target}
+            warnings.append(_warning("D138", target, **fields))
     if (left := checked.pairs - blank) < FEW:
         warnings.append(_warning(FEW_PAIRS, source, n=f"{left:,}", least=f"{FEW:,}"))
     return Survey(checked.pairs, blank, *_mean_lengths(sample), sample, tuple(warnings))
