@@ -17,20 +17,39 @@ _DAY = 86400.0
 
 
 def write_whole(path: Path, body: bytes) -> None:
-    """Writes a file completely or not at all: under a temporary name in its folder, fsync of file and folder, rename.
+    """Writes a file completely or not at all, see `written_whole`."""
+    with written_whole(path) as (file,):
+        file.write(body)
 
-    A link is followed and kept. A pipe or a device cannot be replaced and is written directly. Temporary files of the same file
-    from killed processes are deleted.
+
+@contextlib.contextmanager
+def written_whole(*paths: Path) -> Iterator[list[BinaryIO]]:
+    """Files that are written inside the block, and at its end take the places of `paths`; after an error none does.
+
+    Each is written under a temporary name in its folder; then come fsync of file and folder, and a rename. A link is followed and
+    kept. A pipe or a device cannot be replaced and is written directly. Temporary files of the same file from killed processes are
+    deleted.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        path.write_bytes(body)
-        return
-    path = Path(os.path.realpath(path))
-    with contextlib.suppress(OSError):  # a folder that cannot be listed fails below, if at all
-        sweep(path.parent, re.escape(path.name))
-    with staged(path, body) as temporary:
-        os.replace(temporary, path)
-    sync_folder(path.parent)
+    with contextlib.ExitStack() as stack:
+        files: list[BinaryIO] = []
+        made: list[tuple[BinaryIO, Path, Path]] = []
+        for path in paths:
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                files.append(stack.enter_context(path.open("wb")))
+                continue
+            path = Path(os.path.realpath(path))
+            with contextlib.suppress(OSError):  # a folder that cannot be listed fails below, if at all
+                sweep(path.parent, re.escape(path.name))
+            file, temporary = stack.enter_context(_temporary(path))
+            files.append(file)
+            made.append((file, temporary, path))
+        yield files
+        for file, temporary, _ in made:
+            _complete(file, temporary)
+        for _, temporary, path in made:
+            os.replace(temporary, path)
+        for folder in {path.parent for _, _, path in made}:
+            sync_folder(folder)
 
 
 def unwritable(path: Path) -> str:
@@ -51,34 +70,27 @@ def staged(path: Path, body: bytes) -> Iterator[Path]:
 
     It is locked until the end of the block, where it is deleted if it still exists: see `sweep`.
     """
+    with _temporary(path) as (file, temporary):
+        file.write(body)
+        _complete(file, temporary)
+        yield temporary
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """An empty file beside `path`, locked until the end of the block, where it is deleted if it still exists."""
     handle, temporary = _locked_temporary(path)
     try:
         with open(handle, "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)  # mkstemp's 0600 is for secrets
-            yield temporary
+            yield file, temporary
     finally:
         temporary.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def written_whole(*paths: Path) -> Iterator[list[BinaryIO]]:
-    """Files to write into, which take the places of `paths` at the end of the block, together; after an error none does."""
-    with contextlib.ExitStack() as stack:
-        made = []
-        for path in map(Path, map(os.path.realpath, paths)):
-            handle, temporary = _locked_temporary(path)
-            stack.callback(temporary.unlink, missing_ok=True)
-            made.append((stack.enter_context(open(handle, "wb")), temporary, path))
-        yield [file for file, _, _ in made]
-        for file, temporary, _ in made:
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-        for _, temporary, path in made:
-            os.replace(temporary, path)
+def _complete(file: BinaryIO, path: Path) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    os.chmod(path, 0o644)  # mkstemp's 0600 is for secrets
 
 
 def _locked_temporary(path: Path) -> tuple[int, Path]:

@@ -1,4 +1,4 @@
-"""Paragraphs in XML as pieces to translate: of Word, PowerPoint and OpenDocument."""
+"""Paragraphs in XML as pieces to translate: of Word, PowerPoint, Excel and OpenDocument."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence

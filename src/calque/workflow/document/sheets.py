@@ -1,4 +1,4 @@
-"""Workbooks of Excel: their texts, and which of these other parts of the package name."""
+"""Workbooks of Excel: their texts, and those among them that head the columns of a table."""
 
 import posixpath
 import re
