@@ -91,7 +91,10 @@ def test_texts_that_say_nothing(tmp_path: Path, body: str) -> None:
     paths = tmp_path / "a.en", tmp_path / "a.de"
     for path in paths:
         path.write_text(body)
-    found = filter_corpus(paths, (tmp_path / "b.en", tmp_path / "b.de"), scores=tmp_path / "scores")
+    if "." not in body:
+        with pytest.raises(CalqueError, match="D139"):
+            filter_corpus(paths, (tmp_path / "b.en", tmp_path / "b.de"))
+    found = filter_corpus(paths, (tmp_path / "b.en", tmp_path / "b.de"), keep=1.0, scores=tmp_path / "scores")
     assert found.pairs == body.count("\n") == len(rows(tmp_path / "scores"))
     assert found.kept <= found.words <= found.pairs
     assert len(rows(tmp_path / "b.en")) == found.kept

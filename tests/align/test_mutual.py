@@ -123,4 +123,7 @@ def test_words() -> None:
         "x",
     ]
     assert words_of("漢字かな ไทย") == [*"漢字かなไทย"]
+    assert words_of("हिन्दी நூல்") == ["हिन्द", "நூல்"]  # with the signs of their vowels
+    assert words_of("كِتَابٌ") == words_of("كتاب")  # without them
+    assert words_of("Größe") == words_of("Gro\u0308ße") == ["größe"]
     assert len(words_of("a " * 1000)) == mutual.LONGEST

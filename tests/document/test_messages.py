@@ -92,6 +92,8 @@ def test_one_form_is_that_of_many() -> None:
         ("the E_xit %s", "the Exit %s", "_THE EXIT %s"),
         ("Pa_ge _Up", "Pa_ge _Up", "PA_GE _UP"),
         ("file_name", "file_name", "FILE_NAME"),
+        ("Drag&drop", "Drag&drop", "DRAG&DROP"),
+        ("Prin&t", "Print", "&PRINT"),
         ("Q&A of R&D", "Q&A of R&D", "Q&A OF R&D"),
         ("%s _open", "%s open", "%s _OPEN"),
         ("<b>%d</b> &files", "%d files", "<b>%d</b> &FILES"),

@@ -46,6 +46,9 @@ def in_book(body: bytes, name: str = "xl/sharedStrings.xml") -> str:
             f"<si>{run('a', RED)}{run('&#10;b', RED)}</si>",
             f"<si>{run('A', RED)}{run('&#10;', RED)}{run('B', RED)}</si>",
         ),
+        ("<si><t>a</t><r><t>b</t></r></si>", f"<si>{run('AB')}</si>"),
+        (f"<si>{run('a ').replace(chr(34), chr(39))}{run('b')}</si>", f"<si>{run('A B')}</si>"),
+        ("<si><t>a_x0007_b</t></si>", "<si><t>A_x0007_B</t></si>"),
         # How Japanese is read goes.
         ("<si><t>a</t><rPh sb='0' eb='1'><t>x</t></rPh><phoneticPr fontId='1'/></si>", "<si><t>A</t></si>"),
         (f"<si>{run('a b', BOLD)}<rPh sb='0' eb='1'><t>x</t></rPh></si>", f"<si>{run('A B', BOLD)}</si>"),
@@ -73,6 +76,7 @@ def test_a_sheet_without_texts_is_not_read_and_stays() -> None:
     [
         ('<calcPr calcId="1"/>', "<c><f>A1</f></c>", '<calcPr fullCalcOnLoad="1" calcId="1"/>'),
         ('<calcPr calcId="1" fullCalcOnLoad="1"/>', "<c><f>A1</f></c>", '<calcPr calcId="1" fullCalcOnLoad="1"/>'),
+        ('<calcPr fullCalcOnLoad="0" calcId="1"/>', "<c><f>A1</f></c>", '<calcPr fullCalcOnLoad="1" calcId="1"/>'),
         ('<calcPr calcId="1"/>', "<c><v>1</v></c>", '<calcPr calcId="1"/>'),
     ],
 )
@@ -82,10 +86,14 @@ def test_formulas_are_computed_again(calculation: str, cells: str, asked: str) -
     assert in_book(given, "xl/workbook.xml") == text.replace(calculation, asked)
 
 
+def related(kind: str, target: str) -> str:
+    return f'<Relationships><Relationship Type="http://x/{kind}" Id="rId7" Target="{target}"/></Relationships>'
+
+
 def table(ref: str, more: str = "") -> dict[str, str]:
     return {
-        "xl/worksheets/_rels/sheet1.xml.rels": '<Relationships><Relationship Target="../tables/table1.xml"/></Relationships>',
-        "xl/tables/table1.xml": f'<table xmlns="{MAIN}" id="1" ref="{ref}"{more}><tableColumns/></table>',
+        "xl/worksheets/_rels/sheet1.xml.rels": related("table", "../Tables/one.xml"),
+        "xl/Tables/one.xml": f'<table xmlns="{MAIN}" id="1" ref="{ref}"{more}><tableColumns/></table>',
     }
 
 
@@ -114,6 +122,27 @@ def test_headers_of_tables_stay(ref: str, more: str, strings: str, inside: str) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "strings"),
+    [('ref="Z2:AA9" sheet="One"', "abC"), ('ref="Z2:AA9" sheet="Two"', "ABC"), ('name="Table1"', "ABC")],
+)
+def test_what_heads_the_columns_of_a_pivot_table_stays(source: str, strings: str) -> None:
+    others = {
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="r"><sheet name="One" sheetId="1" r:id="rId7"/></workbook>',
+        "xl/_rels/workbook.xml.rels": related("worksheet", "worksheets/sheet1.xml")
+        + related("pivotCacheDefinition", "/pivots/one.xml").replace("rId7", "rId8"),
+        "pivots/one.xml": f'<d xmlns="{MAIN}"><cacheSource><worksheetSource {source}/></cacheSource></d>',
+    }
+    given = book("".join(f"<si><t>{letter}</t></si>" for letter in "abc"), CELLS, others)
+    assert in_book(given) == "".join(f"<si><t>{letter}</t></si>" for letter in strings)
+
+
+def test_names_of_parts_may_be_in_capitals() -> None:
+    strings = f'<sst xmlns="{MAIN}"><si><t>a</t></si></sst>'
+    given = package({"xl/Workbook.xml": f'<workbook xmlns="{MAIN}"/>', "xl/SharedStrings.xml": strings})
+    assert in_package(shouted("a.xlsx", given), "xl/SharedStrings.xml") == strings.replace("<t>a", "<t>A")
+
+
 def test_comments_boxes_and_titles() -> None:
     box = f'<x:wsDr xmlns:x="x" xmlns:a="{DRAWING}"><a:p><a:r><a:t>c d</a:t></a:r></a:p></x:wsDr>'
     comment = f"<authors><author>x</author></authors><text>{run('a', BOLD)}</text>"
@@ -123,9 +152,10 @@ def test_comments_boxes_and_titles() -> None:
         "</threadedComment></ThreadedComments>",
         "xl/drawings/drawing1.xml": box,
         "xl/charts/chart1.xml": box,
+        "xl/charts/chartEx1.xml": box,
     }
     given = book(others=others)
     assert f"<author>x</author></authors><text>{run('A', BOLD)}</text>" in in_book(given, "xl/comments1.xml")
     assert "<text>B</text>" in in_book(given, "xl/threadedComments/threadedComment1.xml")
-    for name in ("xl/drawings/drawing1.xml", "xl/charts/chart1.xml"):
+    for name in ("xl/drawings/drawing1.xml", "xl/charts/chart1.xml", "xl/charts/chartEx1.xml"):
         assert in_book(given, name) == box.replace("c d", "C D")

@@ -14,7 +14,9 @@ gain(f | e): a translation says as much as its source, and no more.
 Pairs that are equal count once. Words are cut to their first letters, so that few pairs show each often enough.
 """
 
+import functools
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,15 +36,24 @@ LONGEST = 200
 """Words of a side that are read, at most."""
 CELLS = 1_000_000
 """Pairs of words that are in memory together, about."""
-_WORD = re.compile(
+OPTIONAL = 10
+"""From this combining class on, marks that NFC leaves apart may be missing, as vowels of Arabic and Hebrew; others are letters."""
+
+
+@functools.cache
+def _word() -> re.Pattern[str]:
+    marks = "".join(re.escape(c) for c in map(chr, range(0x300, 0xFFFF)) if unicodedata.category(c).startswith("M"))
     # Scripts without spaces, letter by letter: those of South-East Asia, Japanese and Chinese.
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\d_]+|\d+|[^\w\s]"
-)
+    unspaced = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
+    return re.compile(rf"{unspaced}|[^\W\d_](?:[^\W\d_]|[{marks}])*|\d+|[^\w\s]")
 
 
 def words_of(line: str) -> list[str]:
     """The words of a line, in small letters, without their ends."""
-    found = (match[0][:LETTERS] for match in _WORD.finditer(line.lower()))
+    text = line.lower()
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFC", text) if unicodedata.combining(c) < OPTIONAL)
+    found = (match[0][:LETTERS] for match in _word().finditer(text))
     return [word for word, _ in zip(found, range(LONGEST), strict=False)]
 
 

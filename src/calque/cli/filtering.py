@@ -48,16 +48,17 @@ def filter_(
         raise click.UsageError("--accept and --keep decide the same: one of them")
     written = [*(out or ()), *([scores] if scores else [])]
     for k, path in enumerate(written):
-        taken = any(path.resolve() == other.resolve() for other in (source, target, *written[:k]))
+        is_device = path.exists() and not path.is_file()
+        taken = not is_device and any(path.resolve() == other.resolve() for other in (source, target, *written[:k]))
         if reason := "another file of this command is there" if taken else unwritable(path):
             raise error("X408", Place(str(path)), reason=reason)
     with loading():
         from calque.workflow.filtering import filter_corpus
         from calque.workflow.show import LineProgress
-    with LineProgress("scoring", None) as progress, writing(written[0]):
+    with LineProgress("scoring", None) as progress, writing(Path(", ".join(map(str, written)))):
         found = filter_corpus(
             (source, target), out, 0.01 if accept is None else accept, keep, scores, learn, progress.of
         )
     share = f"{found.kept:,} of {found.pairs:,} pairs ({found.kept / found.pairs:.1%})"
-    chance = f"{found.chance:.1%} of pairs put together at random"
-    tell(f"{share} have a score of at least {found.least:.2f}, as have {chance}")
+    chance = "" if found.chance is None else f", as have {found.chance:.1%} of pairs put together at random"
+    tell(f"{share} have a score of at least {found.least:.2f}{chance}" if found.kept else f"{share} are kept")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from calque.align.ibm import Floats
 from calque.align.mutual import Mutual, Pair
 from calque.data.lines import Lines, check_corpus, check_rereadable, raw_lines
+from calque.ground.diagnostics import Place, error
 from calque.ground.files import written_whole
 
 LEARNED = 100_000
@@ -22,15 +23,16 @@ AT_ONCE = 2_000
 
 
 class Filtered(NamedTuple):
-    """What was kept: of so many `pairs`, those that have `words` on both sides and a score above `least`; of pairs put together at
-    random, the share `chance` has one.
+    """What was kept: of so many `pairs`, those that have `words` on both sides and a score of at least `least`.
+
+    Of pairs put together at random, the share `chance` has such a score; None where there are no such pairs.
     """
 
     pairs: int
     words: int
     kept: int
     least: float
-    chance: float
+    chance: float | None
 
 
 def filter_corpus(
@@ -49,7 +51,8 @@ def filter_corpus(
     learn     pairs whose words are learned, evenly spread
     progress  is called with the number of pairs, and returns what is called with the number of those that are done
 
-    Raises what `check_corpus` raises, D108, and OSError where a file cannot be written.
+    Raises what `check_corpus` raises, D108, D139 where no pairs can be put together at random, and OSError where a file cannot be
+    written.
     """
     source, target = map(Path, corpus)
     for path in (source, target):
@@ -60,6 +63,9 @@ def filter_corpus(
     wrong = _at_random(learned)
     mutual = Mutual([*learned, *wrong])  # so that they have what wrong pairs of the corpus have
     by_chance = mutual.scores(wrong)
+    by_chance = by_chance[np.isfinite(by_chance)]
+    if keep is None and not len(by_chance):
+        raise error("D139", Place(str(source)), target=str(target))
     found = np.empty(pairs)
     lines, at = _pairs(source, target), 0
     while some := list(itertools.islice(lines, AT_ONCE)):
@@ -69,7 +75,7 @@ def filter_corpus(
     least = _least(found, by_chance, accept, keep)
     kept = (found >= least) & np.isfinite(found)
     _write(found, kept, (source, target), out, scores)
-    chance = float((by_chance >= least).mean()) if len(by_chance) else 0.0
+    chance = float((by_chance >= least).mean()) if len(by_chance) else None
     return Filtered(pairs, int(np.isfinite(found).sum()), int(kept.sum()), least, chance)
 
 
@@ -98,8 +104,7 @@ def _least(found: Floats, by_chance: Floats, accept: float, keep: float | None) 
     if keep is not None:
         last = int(np.ceil(keep * len(found)))
         return float(-np.partition(-found, last - 1)[last - 1]) if last else np.inf
-    finite = by_chance[np.isfinite(by_chance)]
-    return float(np.quantile(finite, 1 - accept)) if len(finite) else -np.inf
+    return float(np.quantile(by_chance, 1 - accept))
 
 
 def _write(

@@ -23,6 +23,8 @@ _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v":
 _ESCAPED = {"\\": "\\\\", '"': '\\"', **{character: f"\\{letter}" for letter, character in _PLAIN.items()}}
 _ACCELERATOR = re.compile(r"(?:(?<=\s)|^)(?:_|&(?!\w+;))(?=[^\W\d_]+(?!\w))|(?<=[^\W\d_])(?:_|&(?!\w+;))(?=[^\W\d_])")
 """What may mark the letter that chooses an entry of a menu: in front of a word, or inside it."""
+HALF = 3
+"""Letters on both sides of a sign from which on it is a word of its own, `Drag&drop`."""
 LABEL = 5
 """Words of the label of an entry or a button, at most."""
 _FIRST_LETTER = re.compile(r"[^\W\d_]")
@@ -114,12 +116,12 @@ def _without_mark(label: str) -> tuple[str, str]:
 
 
 def _marks(label: str, at: int) -> bool:
-    """Whether a sign marks the letter behind it. Inside words `R&D`, `Q&A` and `file_name` have none, `E&xit` and `E_xit` do."""
+    """Whether a sign marks the letter behind it. Inside words it does so in `E&xit` and `E_xit`, not in `R&D` and `Drag&drop`."""
     before = re.search(r"\w*$", label[:at])
     if before is None or not before[0]:
         return True
-    behind = re.match(r"\w*", label[at + 1 :])
-    return before[0][0].isupper() and (before[0][1:] + (behind[0] if behind else "")).islower()
+    behind = (re.match(r"\w*", label[at + 1 :]) or before)[0]
+    return before[0][0].isupper() and (before[0][1:] + behind).islower() and min(len(before[0]), len(behind)) < HALF
 
 
 def _text_of(body: bytes) -> str:

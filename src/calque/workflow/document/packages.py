@@ -13,7 +13,7 @@ from calque.workflow.document.inline import Shares
 from calque.workflow.document.layout import Layout, Lines
 from calque.workflow.document.markup import html_layout
 from calque.workflow.document.paragraphs import Dialect, Paragraphs, Runs
-from calque.workflow.document.sheets import INLINE, SHEET, SHEETS, STRINGS, THREADS, headers, recalculated
+from calque.workflow.document.sheets import INLINE, SHEET, SHEETS, STRINGS, THREADS, WORKBOOK, headers, recalculated
 from calque.workflow.document.xml import Xml
 
 LARGEST = 2**29
@@ -87,22 +87,22 @@ WORD = Package(
     r"word/document\d*\.xml",
     (
         (r"word/(document|header|footer|footnotes|endnotes|comments)\d*\.xml", _WORD),
-        (r"word/(charts|diagrams)/(chart|data|drawing)\d+\.xml", _DRAWING),
+        (r"word/(charts|diagrams)/(chart|chartEx|data|drawing)\d+\.xml", _DRAWING),
     ),
 )
 SLIDES = Package(
     "ppt/presentation.xml",
     r"ppt/presentation\.xml",
-    ((r"ppt/(slides|notesSlides|charts|diagrams)/(slide|notesSlide|chart|data|drawing)\d+\.xml", _DRAWING),),
+    ((r"ppt/(slides|notesSlides|charts|diagrams)/(slide|notesSlide|chart|chartEx|data|drawing)\d+\.xml", _DRAWING),),
 )
 TABLES = Package(
     "xl/workbook.xml",
-    r"xl/workbook\d*\.xml",
+    WORKBOOK,
     (
         (rf"{STRINGS}|xl/(comments/comment|comments)\d*\.xml", SHEET),
         (SHEETS, INLINE),
         (r"xl/threadedComments/.+\.xml", THREADS),
-        (r"xl/(charts|diagrams|drawings)/(chart|data|drawing)\d+\.xml", _DRAWING),
+        (r"xl/(charts|diagrams|drawings)/(chart|chartEx|data|drawing)\d+\.xml", _DRAWING),
     ),
     headers,
     recalculated,

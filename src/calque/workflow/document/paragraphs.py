@@ -199,6 +199,8 @@ class Paragraphs:
             return []
         elif name == self.dialect.runs.run:
             return self._of_run(at, self.dialect.runs)
+        elif name == self.dialect.runs.text and self.dialect.runs.bare:
+            return [*self._of_text(at, self.dialect.runs, "")]
         if name in self.dialect.around and end > at and depth < DEEPEST:
             return [self._of_around(at, name, depth)]
         return self._other(at, "")
@@ -263,7 +265,7 @@ class Paragraphs:
     def _of_text(self, at: int, runs: Runs, format_: str) -> Iterator[Item]:
         """The text of a run; a tab in it divides, as one that is an element does, and so do line ends in cells."""
         text = text_of(self.xml.tokens[at + 1 : self.xml.ends[at]])
-        counts = not runs.mark or runs.mark in self.xml.tokens[at]
+        counts = not runs.mark or runs.mark in self.xml.tokens[at].replace("'", '"')
         code = self._code(format_)
         for k, part in enumerate(re.split(f"({self.dialect.breaks})", text if counts else text.strip())):
             yield Point(f"{code.start}{part}{code.end}", True) if k % 2 else Text(part, format_)

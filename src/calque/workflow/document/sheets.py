@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from calque.workflow.document.paragraphs import Dialect, Runs
@@ -14,7 +14,7 @@ SHEET = Dialect(
     divides=frozenset(),
     dropped=frozenset(["rPh", "phoneticPr"]),  # how Japanese is read
     runs=Runs("r", "rPr", "t", 'xml:space="preserve"', r"(?!)", bare=True),
-    breaks=r"(?:\t|\r?\n|_x000[9ADad]_|&#(?:9|10|13|x0*[9ADad]);)+",
+    breaks=r"(?:\t|\r?\n|_x[0-9A-Fa-f]{4}_|&#(?:9|10|13|x0*[9ADad]);)+",
 )
 """Strings that cells share, and comments."""
 INLINE = replace(SHEET, paragraphs=frozenset(["is"]), sign=b"inlineStr")
@@ -26,9 +26,14 @@ THREADS = Dialect(
     frozenset(),
 )
 
-SHEETS = r"xl/worksheets/[^/]+\.xml"
-STRINGS = r"xl/sharedStrings\d*\.xml"
-_TARGET = re.compile(r"\sTarget\s*=\s*[\"']([^\"']*/tables/[^\"']*)[\"']")
+SHEETS = r"(?i:xl/worksheets/[^/]+\.xml)"
+STRINGS = r"(?i:xl/sharedStrings\d*\.xml)"
+WORKBOOK = r"(?i:xl/workbook\d*\.xml)"
+Cell = tuple[str, str]
+"""Its column and its row."""
+_RELATIONSHIP = re.compile(r"<(?:\w+:)?Relationship\s[^<>]*>")
+_SOURCE = re.compile(r"<(?:\w+:)?worksheetSource\s[^<>]*>")
+_SHEET = re.compile(r"<(?:\w+:)?sheet\s[^<>]*>")
 _TABLE = re.compile(r"<(?:\w+:)?table\s[^<>]*>")
 _HEADER = re.compile(r"\sref\s*=\s*[\"']([A-Z]+)(\d+):([A-Z]+)\d+[\"']")
 _CELL = re.compile(r"<(?:\w+:)?c\b([^<>]*)>\s*<(?:\w+:)?(v|is)\b[^<>]*>\s*(\d*)")
@@ -41,18 +46,24 @@ def recalculated(parts: Mapping[str, bytes]) -> Mapping[str, bytes]:
     has_formulas = any(re.search(rb"<(?:\w+:)?f\b", body) for name, body in parts.items() if re.fullmatch(SHEETS, name))
     if not has_formulas:
         return {}
-    asked = rb'\1 fullCalcOnLoad="1"'
-    names = [name for name in parts if re.fullmatch(r"xl/workbook\d*\.xml", name)]
-    return {name: re.sub(rb"(<(?:\w+:)?calcPr\b)(?![^<>]*\sfullCalcOnLoad)", asked, parts[name]) for name in names}
+    names = [name for name in parts if re.fullmatch(WORKBOOK, name)]
+    plain = {name: re.sub(rb"\sfullCalcOnLoad=[\"'](?:0|false)[\"']", b"", parts[name]) for name in names}
+    once = re.compile(rb"(<(?:\w+:)?calcPr\b)(?![^<>]*\sfullCalcOnLoad)")
+    return {name: once.sub(rb'\1 fullCalcOnLoad="1"', body) for name, body in plain.items()}
 
 
 def headers(parts: Mapping[str, bytes]) -> Mapping[str, frozenset[int]]:
-    """Of each text the numbers of the strings that are headers of tables: formulas, and the table itself, name columns by them."""
+    """Of each text the numbers of the strings that are headers of tables and of what pivot tables read: these name columns by them,
+    and so do formulas.
+    """
     shared: set[int] = set()
     stay: dict[str, frozenset[int]] = {}
+    read = _read_by_pivots(parts)
     for name in [name for name in parts if re.fullmatch(SHEETS, name)]:
-        tables = [_header_of(parts[table].decode(errors="replace")) for table in _tables_of(name, parts)]
-        wanted = frozenset().union(*tables)
+        tables = [
+            _header_of(parts[table].decode(errors="replace")) for table in _related(name, "table", parts).values()
+        ]
+        wanted = frozenset().union(*tables, *read.get(name, ()))
         if not wanted:
             continue
         inside: set[int] = set()
@@ -69,20 +80,50 @@ def headers(parts: Mapping[str, bytes]) -> Mapping[str, frozenset[int]]:
     return stay | {name: frozenset(shared) for name in parts if re.fullmatch(STRINGS, name)}
 
 
-def _tables_of(sheet: str, parts: Mapping[str, bytes]) -> Iterator[str]:
-    """The names of the tables of a sheet."""
-    folder, name = posixpath.split(sheet)
-    related = parts.get(f"{folder}/_rels/{name}.rels", b"").decode(errors="replace")
-    for target in _TARGET.findall(related):
-        table = posixpath.normpath(posixpath.join("/", folder, target)).removeprefix("/")
-        if table in parts:
-            yield table
+def _related(name: str, kind: str, parts: Mapping[str, bytes]) -> Mapping[str, str]:
+    """The parts of a kind that a part is related to, by the numbers of their relationships."""
+    folder, last = posixpath.split(name)
+    found = {}
+    for tag in _RELATIONSHIP.findall(parts.get(f"{folder}/_rels/{last}.rels", b"").decode(errors="replace")):
+        target = posixpath.normpath(posixpath.join("/", folder, _attribute(tag, "Target"))).removeprefix("/")
+        if _attribute(tag, "Type").endswith(f"/{kind}") and target in parts:
+            found[_attribute(tag, "Id")] = target
+    return found
 
 
-def _header_of(table: str) -> frozenset[tuple[str, str]]:
-    """The cells of the first row of a table."""
+def _read_by_pivots(parts: Mapping[str, bytes]) -> Mapping[str, list[frozenset[Cell]]]:
+    """Of each sheet the first rows of what pivot tables read there."""
+    sheets: dict[str, str] = {}
+    caches: list[str] = []
+    for book in [name for name in parts if re.fullmatch(WORKBOOK, name)]:
+        caches += _related(book, "pivotCacheDefinition", parts).values()
+        related = _related(book, "worksheet", parts)
+        for tag in _SHEET.findall(parts[book].decode(errors="replace")):
+            number = re.search(r"\s\w+:id\s*=\s*[\"']([^\"']*)", tag)
+            if number and number[1] in related:
+                sheets[_attribute(tag, "name")] = related[number[1]]
+    found: dict[str, list[frozenset[Cell]]] = {}
+    for name in caches:
+        source = _SOURCE.search(parts[name][:10_000].decode(errors="replace"))
+        if source and (sheet := sheets.get(_attribute(source[0], "sheet"))):
+            found.setdefault(sheet, []).append(_first_row(source[0]))
+    return found
+
+
+def _attribute(tag: str, name: str) -> str:
+    found = re.search(rf"\s{name}\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", tag)
+    return "" if found is None else found[1] or found[2] or ""
+
+
+def _header_of(table: str) -> frozenset[Cell]:
+    """The cells of the first row of a table, where it has headers."""
     found = _TABLE.search(table)
-    place = _HEADER.search(found[0]) if found and not re.search(r"\sheaderRowCount\s*=\s*[\"']0", found[0]) else None
+    return _first_row(found[0]) if found and _attribute(found[0], "headerRowCount") != "0" else frozenset()
+
+
+def _first_row(tag: str) -> frozenset[Cell]:
+    """The cells of the first row of the area that a tag names."""
+    place = _HEADER.search(tag)
     if place is None:
         return frozenset()
     return frozenset((_letters(column), place[2]) for column in range(_number(place[1]), _number(place[3]) + 1))
