@@ -6,7 +6,8 @@ Half of the pairs of a corpus stay as they are. The sources of the others get an
 these pairs; the first third of the words of their own; their own words in another order; the source itself; or, with `--third`,
 the line of a third language. Counted is, for each kind alone, which share of the right and of the wrong pairs are kept, and the
 area under the curve: how often a right pair has a higher score than a wrong one. The last figures are for one wrong pair in ten,
-and for fewer pairs, each three times. `--write`: the text of the first kind as `noisy`, its right half as `right`, and what is kept as `kept`.
+and for fewer pairs, each three times. `--write`: the text of the first kind as `noisy`, its right half as `right`, and what is kept
+as `kept`.
 """
 
 import argparse
