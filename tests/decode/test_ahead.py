@@ -8,7 +8,7 @@ from test_recorded import FAMILIES, SETS, SOURCE, prepared, words_of
 
 from calque.data.vocabulary import EOS
 from calque.decode import ahead, recorded
-from calque.decode.rule import SearchSettings
+from calque.decode.rule import Sampling, SearchSettings
 from calque.decode.scorer import Candidates, Models, SourceBatch
 from calque.decode.search import Hypotheses, search_with
 from calque.model import Model
@@ -65,6 +65,23 @@ def test_steps_made_together_choose_what_steps_alone_do(name: str, beam: int, pr
         assert some == alone
     assert max(steps for steps, _ in calls) > 3
     assert beam == 1 or any(moved for _, moved in calls)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_samples_are_those_of_layers_one_by_one_and_leave_where_they_end(name: str) -> None:
+    """Each is a sentence of its own, with a state of its own: 40 samples of four sentences end at different steps."""
+    model, settings = (
+        lively(FAMILIES[name], "float32", 1),
+        SearchSettings(40, n_best=40, sampling=Sampling(temperature=1.2, seed=2)),
+    )
+    found = searched(model, settings, 1)
+    model.programs = None
+    with without_kernels():
+        wanted = searched(model, settings, 1)
+    assert found.tokens == wanted.tokens
+    assert len({len(words) for some in found.tokens for words in some}) > 6
+    for one, other in zip(found.logps, wanted.logps, strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.medium

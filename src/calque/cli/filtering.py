@@ -1,6 +1,7 @@
 """The command that leaves pairs out of a corpus."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,6 +9,9 @@ from calque.cli.alignment import TEXTS
 from calque.cli.base import FILE, Number, loading, root, tell, writing
 from calque.ground.diagnostics import Place, error
 from calque.ground.files import unwritable
+
+if TYPE_CHECKING:
+    from calque.workflow.filtering import Filtered
 
 
 @root.command("filter")
@@ -47,11 +51,7 @@ def filter_(
     if accept is not None and keep is not None:
         raise click.UsageError("--accept and --keep decide the same: one of them")
     written = [*(out or ()), *([scores] if scores else [])]
-    for k, path in enumerate(written):
-        is_device = path.exists() and not path.is_file()
-        taken = not is_device and any(path.resolve() == other.resolve() for other in (source, target, *written[:k]))
-        if reason := "another file of this command is there" if taken else unwritable(path):
-            raise error("X408", Place(str(path)), reason=reason)
+    _check([source, target], written)
     with loading():
         from calque.workflow.filtering import filter_corpus
         from calque.workflow.show import LineProgress
@@ -59,6 +59,19 @@ def filter_(
         found = filter_corpus(
             (source, target), out, 0.01 if accept is None else accept, keep, scores, learn, progress.of
         )
+    tell(_summary(found))
+
+
+def _check(read: list[Path], written: list[Path]) -> None:
+    """Raises X408 where a file cannot be written, or another one would be overwritten."""
+    for k, path in enumerate(written):
+        is_device = path.exists() and not path.is_file()
+        taken = not is_device and any(path.resolve() == other.resolve() for other in (*read, *written[:k]))
+        if reason := "another file of this command is there" if taken else unwritable(path):
+            raise error("X408", Place(str(path)), reason=reason)
+
+
+def _summary(found: "Filtered") -> str:
     share = f"{found.kept:,} of {found.pairs:,} pairs ({found.kept / found.pairs:.1%})"
     chance = "" if found.chance is None else f", as have {found.chance:.1%} of pairs put together at random"
-    tell(f"{share} have a score of at least {found.least:.2f}{chance}" if found.kept else f"{share} are kept")
+    return f"{share} have a score of at least {found.least:.2f}{chance}" if found.kept else f"{share} are kept"

@@ -1,6 +1,7 @@
 """What a search knows of its next steps: the decoder's output for one, or the best words of several that one call has made."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Int
@@ -31,6 +32,10 @@ class Ahead:
         self._hidden, self.closes = hidden, closes
         self.made: list[Best] = []
         """the best words of steps behind which the state stands already"""
+
+    def divide(self) -> None:
+        """From here on each hypothesis is a sentence of its own."""
+        self._settings = replace(self._settings, beam=1, n_best=1)
 
     def look(self, state: State, t: Step, closing: Bool[Tensor, " b"] | None) -> Looked:
         """The part of the logits that the rule needs at step t, for every hypothesis: computed for some sentences at a time, or

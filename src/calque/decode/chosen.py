@@ -33,6 +33,8 @@ class ChosenWords:
         sentences = len(stored.end)
         self.present = torch.arange(sentences, device=stored.end.device)
         self.shape = (sentences, beam)
+        self.copies = 1
+        """how many of these sentences are samples of one"""
         self.steps: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
     def trace(self, stored: FinishedHypotheses) -> Int[Tensor, "T B K"]:
@@ -45,6 +47,14 @@ class ChosenWords:
             if parents is not None:
                 slot = torch.where(inside, self._all(present, parents).gather(1, slot), slot)
         return torch.stack(words_at[::-1])
+
+    def divide(self) -> None:
+        """From here on each hypothesis is a sentence of its own; none has moved yet."""
+        sentences, self.copies = self.shape
+        self.shape = (sentences * self.copies, 1)
+        self.present = torch.arange(self.shape[0], device=self.present.device)
+        self.steps = [(self.present, words.reshape(-1, 1), None) for _, words, _ in self.steps]
+        self.finished = mapped(self.finished, lambda x: x.reshape(-1, 1))
 
     def add(self, words: Int[Tensor, "n b K"], parents: Int[Tensor, "n b K"] | None) -> None:
         """Several steps of the sentences present."""
@@ -65,8 +75,12 @@ class ChosenWords:
 
     def read(self, n_best: int, candidates: Candidates, prefixes: Sequence[Sequence[int]] | None) -> Hypotheses:
         """The finished hypotheses as Python values, with their words."""
-        stored = FinishedHypotheses(*(x[:, :n_best] for x in self.finished))
-        words = candidates.words(self.trace(stored)).permute(1, 2, 0).tolist()
+        stored = self.finished if self.copies > 1 else mapped(self.finished, lambda x: x[:, :n_best])
+        traced = candidates.words(self.trace(stored)).permute(1, 2, 0)
+        if self.copies > 1:
+            traced = traced.reshape(-1, self.copies, traced.shape[2])[:, :n_best]
+            stored = mapped(stored, lambda x: x.view(-1, self.copies)[:, :n_best])
+        words = traced.tolist()
         scores, logps, ends = stored.score.tolist(), stored.logp.tolist(), stored.end.tolist()
         hypotheses = Hypotheses([], [], [])
         for b in range(len(scores)):

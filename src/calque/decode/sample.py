@@ -1,6 +1,7 @@
 """Sampling: K independent hypotheses per sentence, drawn from the model's distribution or from its most probable part."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
@@ -80,6 +81,15 @@ class Sample(SearchRule):
         self.ended = self.ended | now
         self.done = self.ended.all(1)
         return words, None
+
+    def divide(self) -> None:
+        """From here on each sample is a sentence of its own."""
+        copies, self.settings = self.settings.beam, replace(self.settings, beam=1, n_best=1)
+        self.streams, self.logp, self.end, self.ended = (
+            x.reshape(-1, 1) for x in (self.streams, self.logp, self.end, self.ended)
+        )
+        self.done = self.ended[:, 0]
+        self.prefix = None if self.prefix is None else self.prefix.repeat_interleave(copies)
 
     def stored(self) -> FinishedHypotheses:
         score = score_of(self.settings, self.logp, self.end if self.prefix is None else self.end + self.prefix[:, None])

@@ -24,12 +24,13 @@ In the program t counts from the end of the prefix, so that all sentences of a b
 Where a sentence requires phrases, `calque.decode.constrained` says which candidates there are, and which of them are live.
 
 Sampling (`calque.decode.sample`) has K live hypotheses from t = 1 on, each extended by a drawn word, in the order of their numbers.
+On a processor each is a sentence of its own behind the first step: done where it ends, not where the longest of them does.
 
 Rows of a sentence are adjacent: row = sentence * K + hypothesis.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Int
@@ -49,8 +50,9 @@ from calque.decode.captured_steps import ROOM, Progress
 from calque.decode.chosen import ChosenWords, Hypotheses, rows_of
 from calque.decode.required import Automata, Edges, Matched, Required
 from calque.decode.rule import Sampling, SearchRule, SearchSettings, SearchStart
+from calque.decode.sample import Sample
 from calque.decode.scorer import Candidates, Models, Scorer, SourceBatch
-from calque.layers.state import State
+from calque.layers.state import State, copied
 from calque.model import Model
 
 __all__ = [
@@ -73,6 +75,16 @@ class Begin(NamedTuple):
     prefix: Prefixes | None
     lines: Int[Tensor, " B"]
     required: tuple[Automata, Matched] | None
+
+    @property
+    def before(self) -> int:
+        """The words of the longest prefix."""
+        return 0 if self.prefix is None else self.prefix.longest
+
+    def apart(self, scorer: Scorer) -> bool:
+        """Whether each sample is a sentence of its own."""
+        is_sampled = self.settings.sampling is not None and self.settings.beam > 1
+        return is_sampled and not self.settings.capacity and scorer.like.device.type == "cpu"
 
     def graphs(self, scorer: Scorer) -> Captured | None:
         """The graphs that may make the steps; what is required differs from search to search, so that these have none."""
@@ -133,11 +145,11 @@ def _run(scorer: Scorer, max_length: Tensor, begin: Begin) -> ChosenWords:
 
 def _step_by_step(scorer: Scorer, begin: Begin, limit: Tensor, room: int) -> ChosenWords:
     """The search, of which graphs may make what is behind the first step. `limit` lies on the processor."""
-    settings, prefix = begin.settings, begin.prefix
+    settings, before = begin.settings, begin.before
     rule, ahead, state, limit = _begun(scorer, begin, limit, room)
     history, graphs, closes = ChosenWords(settings.beam, rule.stored()), begin.graphs(scorer), ahead.closes
-    before = 0 if prefix is None else prefix.longest
-    same, everyone = (torch.arange(n, device=limit.device) for n in (settings.beam, len(limit)))
+    same = torch.arange(settings.beam, device=limit.device)
+    everyone = torch.arange(len(limit), device=limit.device)
     for t in range(1, max(closes) + 1):
         closing = limit < t if t in closes else None
         chosen, parents = rule.advance(ahead.look(state, t, closing), t, closing)
@@ -147,7 +159,10 @@ def _step_by_step(scorer: Scorer, begin: Begin, limit: Tensor, room: int) -> Cho
             break
         if ahead.made:  # the state holds these words already
             continue
-        if t == 1:
+        if t == 1 and begin.apart(scorer):
+            state, limit, everyone = _divided(rule, history, ahead, state, limit)
+            chosen, parents, same, done = chosen.view(-1, 1), None, same[:1], int(rule.done.sum())
+        elif t == 1:
             state, parents = spread_hypotheses(state, everyone, settings.beam, before + 1), None
             progress = Progress.behind(t, limit, chosen, state, rule)
             if graphs is not None and graphs.finish(scorer, rule, settings, history, progress, before, max(closes)):
@@ -174,6 +189,16 @@ def _begun(
     rule = rule_of(settings, start)
     limit = limit if lengths is None else limit - lengths
     return rule, Ahead(scorer, rule, settings, hidden, {n + 1 for n in limit.tolist()}), state, limit
+
+
+def _divided(
+    rule: SearchRule, history: ChosenWords, ahead: Ahead, state: State, limit: Int[Tensor, " b"]
+) -> tuple[State, Int[Tensor, " r"], Int[Tensor, " r"]]:
+    """Makes each sample a sentence of its own: the state, the limits and the numbers of all of them."""
+    rows = torch.arange(len(limit)).repeat_interleave(history.shape[1])
+    for part in (cast("Sample", rule), history, ahead):
+        part.divide()
+    return copied(state, rows), limit[rows], torch.arange(len(rows))
 
 
 def _leave(

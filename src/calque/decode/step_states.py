@@ -100,6 +100,10 @@ class KnownState:
         check_unused(self)
         return self.whole.spread(rows, past)
 
+    def copied(self, rows: Tensor) -> States:
+        check_unused(self)
+        return self.whole.copied(rows)  # each copy has tensors of its own
+
     def bytes(self) -> int:
         return self.whole.bytes()
 

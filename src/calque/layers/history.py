@@ -82,6 +82,10 @@ class History(NamedTuple):
             origin = origin.masked_fill(held, 0)
         return fresh._replace(positions=self.positions[rows], origin=origin, at=self.at)
 
+    def copied(self, rows: Int[Tensor, " Q"]) -> "History":
+        """Copies of sentences that have one hypothesis each."""
+        return self._replace(positions=self.positions[rows])
+
     def bytes(self) -> int:
         return size(self.positions) + (0 if self.origin is None else size(self.origin))
 

@@ -29,7 +29,7 @@ class State(Protocol):
         ...
 
     def keep(self, rows: Tensor, sentences: Tensor) -> "State":
-        """Only these rows, and in memories only these sentences."""
+        """Only these rows, and in memories only these sentences. Some may be there more than once: see `copied`."""
         ...
 
     def bytes(self) -> int:
@@ -44,6 +44,12 @@ def spread(state: State, rows: Int[Tensor, " R"], past: int) -> State:
     """
     own = getattr(state, "spread", None)
     return state.select(rows) if own is None else cast("State", own(rows, past))
+
+
+def copied(state: State, rows: Int[Tensor, " R"]) -> State:
+    """The state of copies of sentences that have a single hypothesis each: row i, and its sentence, is row `rows[i]`."""
+    own = getattr(state, "copied", None)
+    return state.keep(rows, rows) if own is None else cast("State", own(rows))
 
 
 def size(*tensors: Tensor) -> int:
@@ -116,6 +122,9 @@ class States(NamedTuple):
 
     def spread(self, rows: Tensor, past: int) -> "States":
         return States(tuple(spread(s, rows, past) for s in self.parts))
+
+    def copied(self, rows: Tensor) -> "States":
+        return States(tuple(copied(s, rows) for s in self.parts))
 
     def bytes(self) -> int:
         return sum(s.bytes() for s in self.parts)

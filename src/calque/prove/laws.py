@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from calque.layers.contract import Point
-from calque.layers.state import State
+from calque.layers.state import State, copied
 from calque.prove.case import BEAMS, POISON, SENTENCES, ProofCase, Sources, map_points, poisoned, sentence, widened
 from calque.prove.outcome import EXACT, TOLERANCE, Check, distance
 
@@ -242,6 +242,25 @@ def reorder(s: ProofCase) -> Iterator[Check]:
     for gradients, masked in ((False, False), (False, True), (True, bool(s.seed % 2))):
         with torch.set_grad_enabled(gradients):
             yield from _reordered(s, masked)
+    with torch.no_grad():
+        yield from _copied(s)
+
+
+def _copied(s: ProofCase) -> Iterator[Check]:
+    """The check that sentences with one hypothesis each go on as several, each with a state of its own."""
+    length, rows = s.x.shape[1], torch.tensor([0, 0, 2, 1, 2])
+    state, history = s.start(s.sources, 1, length), s.normal(SENTENCES, 0, s.checked.width)
+    outputs = []
+    for t in range(length):
+        x = s.normal(len(history), 1, s.checked.width)
+        y, state = s.step(x, state, t + 1, 1, None)
+        history = torch.cat([history, x], 1)
+        if t == 1:
+            state, history = copied(state, rows), history[rows]
+        elif t > 1:
+            outputs.append(y)
+    expected = s.forward(history, map_points(s.sources, lambda p: p[rows]))
+    yield Check("outputs of copied sentences", torch.cat(outputs, 1), expected[:, 2:])
 
 
 def _reordered(s: ProofCase, masked: bool) -> Iterator[Check]:

@@ -66,12 +66,7 @@ def filter_corpus(
     by_chance = by_chance[np.isfinite(by_chance)]
     if keep is None and not len(by_chance):
         raise error("D139", Place(str(source)), target=str(target))
-    found = np.empty(pairs)
-    lines, at = _pairs(source, target), 0
-    while some := list(itertools.islice(lines, AT_ONCE)):
-        found[at : at + len(some)] = mutual.scores(some)
-        at += len(some)
-        done(len(some))
+    found = _scores(_pairs(source, target), pairs, mutual, done)
     least = _least(found, by_chance, accept, keep)
     kept = (found >= least) & np.isfinite(found)
     _write(found, kept, (source, target), out, scores)
@@ -81,6 +76,15 @@ def filter_corpus(
 
 def _pairs(source: Path, target: Path) -> Iterator[Pair]:
     return zip(Lines(source), Lines(target), strict=True)
+
+
+def _scores(lines: Iterator[Pair], pairs: int, mutual: Mutual, done: Callable[[int], None]) -> Floats:
+    found, at = np.empty(pairs), 0
+    while some := list(itertools.islice(lines, AT_ONCE)):
+        found[at : at + len(some)] = mutual.scores(some)
+        at += len(some)
+        done(len(some))
+    return found
 
 
 def _evenly(pairs: Iterator[Pair], count: int, wanted: int) -> Iterator[Pair]:
